@@ -1,0 +1,1 @@
+"""Steps, the decision which one comes next, the budget, and the execution of one step."""

@@ -1,0 +1,1 @@
+"""HTTP: routes, the status page, errors as JSON."""

@@ -1,0 +1,1 @@
+"""agentctl: argparse; talks HTTP over the unix socket, or runs the daemonless commands itself."""

@@ -1,0 +1,1 @@
+"""The daemon: the reconcile loop of each deployment, guarded tasks, shutdown."""

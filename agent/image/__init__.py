@@ -1,0 +1,1 @@
+"""Images: pull, overlay build, progress, retention."""

@@ -1,0 +1,1 @@
+"""Evidence: what belongs to which verdict, the bundle, retention."""

@@ -1,0 +1,1 @@
+"""A launch in any form becomes a container body (pure)."""

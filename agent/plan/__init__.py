@@ -1,0 +1,1 @@
+"""Recipe, profiles and site become one resolved plan (pure)."""

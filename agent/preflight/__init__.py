@@ -1,0 +1,1 @@
+"""Findings: one file a check, all run, none raises."""

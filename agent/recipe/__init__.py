@@ -1,0 +1,1 @@
+"""The published document: model, sources, pinned cache, search."""

@@ -1,0 +1,1 @@
+"""The site file: model, layers with origins."""

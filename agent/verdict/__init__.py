@@ -1,0 +1,1 @@
+"""A window of samples becomes a verdict with evidence and one sentence (pure)."""
