@@ -1,0 +1,132 @@
+"""The closed set of steps. One tick runs one of them, then looks again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """Look again at the next tick."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Preflight:
+    """Run every check of the plan."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class PrepareImage:
+    """Pull or build the image, or find it."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """Create the container of the next generation."""
+
+    generation: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Start a created container (only ever one that has never run)."""
+
+    container: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class AskCanary:
+    """Ask the engine for one token, beside the loop."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class SaveEvidence:
+    """Write an incident before anything is stopped or removed. `brief` where the container has exited already."""
+
+    kind: str
+    brief: bool
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Abort:
+    """Abort the requests that nobody waits for. `everything`: engine-wide, only when nobody else is served."""
+
+    everything: bool
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """Send TERM or KILL to the container's first process."""
+
+    container: str
+    name: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class EndOrphans:
+    """KILL what outlived its container, by pid and start time."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """Save the whole log, then remove an exited container."""
+
+    container: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Wait for a release or a backoff; nothing is done meanwhile."""
+
+    until: float
+    """Seconds since the epoch."""
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Settle:
+    """Come to rest in a state: `stopped`, `failed`, `quarantined`, `ready` …"""
+
+    state: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Forget:
+    """The deployment is removed: its record and its series go."""
+
+    why: str
+
+
+Step = (
+    Nothing
+    | Preflight
+    | PrepareImage
+    | Create
+    | Start
+    | AskCanary
+    | SaveEvidence
+    | Abort
+    | Signal
+    | EndOrphans
+    | Remove
+    | Wait
+    | Settle
+    | Forget
+)

@@ -1,0 +1,167 @@
+"""The words in which every engine is described: what its launch says, one scrape, one log line, how it fails."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class EngineKind(StrEnum):
+    """What serves tokens."""
+
+    VLLM = "vllm"
+    SGLANG = "sglang"
+    LLAMACPP = "llamacpp"
+    TRTLLM = "trtllm"
+    TABBYAPI = "tabbyapi"
+    OPENAI = "openai"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What a container or a process will run: the words after the image, with what the image may add in front.
+
+    `words` is entrypoint and arguments as one list where the entrypoint is known; `image` is the reference, a hint
+    where the entrypoint is the image's own (`lmsysorg/sglang`, `ghcr.io/ggml-org/llama.cpp:server`).
+    """
+
+    words: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+    image: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EngineLaunch:
+    """What a launch's own flags say about the engine; None is "not said and no default known"."""
+
+    kind: EngineKind
+    port: int | None = None
+    host: str | None = None
+    health: str | None = None
+    """Path of the endpoint that says the HTTP side is up, e.g. `/health`."""
+    metrics: str | None = None
+    """Path of the metrics, None where the engine has none or the launch did not switch them on."""
+    model: str | None = None
+    """Path or repository of the weights, as the launch says it."""
+    served_model: str | None = None
+    """The name that requests use."""
+    max_model_len: int | None = None
+    """Tokens."""
+    chunk_tokens: int | None = None
+    """Prefill tokens a step (`--max-num-batched-tokens`, `--chunked-prefill-size`, `--ubatch-size`)."""
+    max_num_seqs: int | None = None
+    tensor_parallel: int = 1
+    pipeline_parallel: int = 1
+    data_parallel: int = 1
+    ready_timeout_s: float | None = None
+    """A start-up limit that the launch itself states (`VLLM_ENGINE_READY_TIMEOUT_S`)."""
+    guarded: bool = False
+    """An API key is asked of requests."""
+    dev_mode: bool = False
+    """vLLM's developer endpoints are on (loop ping, abort)."""
+    speculative_tokens: int | None = None
+
+    @property
+    def gpus_needed(self) -> int:
+        """Cards that the parallel sizes multiply to."""
+        return self.tensor_parallel * self.pipeline_parallel * self.data_parallel
+
+
+@dataclass(frozen=True, slots=True)
+class RankReading:
+    """One scheduler's figures in one scrape (vLLM's `engine` label, SGLang's `dp_rank`); None is "not exported".
+
+    `progress` holds every component whose change proves that the scheduler turned, by name; they are compared as raw
+    numbers and never added up over ranks.
+    """
+
+    rank: str
+    running: float | None = None
+    waiting: float | None = None
+    kv_usage: float | None = None
+    """0..1 of the KV cache held by live work."""
+    prompt_tokens: float | None = None
+    generation_tokens: float | None = None
+    finished: float | None = None
+    """Requests that ended in any counted way, since the engine's start."""
+    drafted: float | None = None
+    accepted: float | None = None
+    asleep: bool = False
+    progress: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def work(self) -> float | None:
+        """Requests in the scheduler (running + waiting), None where neither is exported."""
+        if self.running is None and self.waiting is None:
+            return None
+        return (self.running or 0.0) + (self.waiting or 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineReading:
+    """One scrape of an engine's metrics."""
+
+    ranks: tuple[RankReading, ...]
+    process_start: float | None = None
+    """Seconds since the epoch; another value than before is a restarted engine."""
+    blind: tuple[str, ...] = ()
+    """Signals that this version does not export, by name (`kv_usage`, `progress`, …)."""
+    kv_tokens: float | None = None
+    """Capacity of the KV cache in tokens, where the engine says it."""
+    prefill_seconds_sum: float | None = None
+    prefill_seconds_count: float | None = None
+
+
+class Phase(StrEnum):
+    """Where a start-up is."""
+
+    BOOT = "boot"
+    LOAD = "load"
+    COMPILE = "compile"
+    KV_CACHE = "kv_cache"
+    GRAPHS = "graphs"
+    WARM_UP = "warm_up"
+    READY = "ready"
+
+
+class FailureClass(StrEnum):
+    """Why an engine failed, by its log and its exit."""
+
+    BAD_FLAG = "bad_flag"
+    MODEL_PATH = "model_path"
+    WEIGHTS = "weights"
+    ARCHITECTURE = "architecture"
+    AUTHENTICATION = "authentication"
+    KV_TOO_SMALL = "kv_too_small"
+    PORT = "port"
+    DRIVER = "driver"
+    GPU_BUSY = "gpu_busy"
+    GPU_OOM = "gpu_oom"
+    HOST_OOM = "host_oom"
+    NVML_LOST = "nvml_lost"
+    CUDA_FAULT = "cuda_fault"
+    NCCL = "nccl"
+    SHARED_MEMORY = "shared_memory"
+    MEMLOCK = "memlock"
+    ENGINE_DEAD = "engine_dead"
+    WORKER_DIED = "worker_died"
+    HANG = "hang"
+    START_FAILED = "start_failed"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class LogEvent:
+    """What one log line means; lines that mean nothing give none.
+
+    `phase` and `ratio` (0..1) for start-up progress; `failure` for a class of fault; `jit` for compilers at work;
+    `hang` for lines that a hung engine writes (shm_broadcast).
+    """
+
+    text: str
+    phase: Phase | None = None
+    ratio: float | None = None
+    failure: FailureClass | None = None
+    jit: bool = False
+    hang: bool = False

@@ -1,0 +1,154 @@
+"""One look at one engine, from all sources; what could not be read says why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from agent.clock import Instant
+from agent.container.port import ContainerView, StopRequest
+from agent.engines.model import EngineReading, LogEvent
+
+
+class Miss(StrEnum):
+    """How a source failed. Refused is a port that nobody listens on; a time-out may just be a busy engine."""
+
+    REFUSED = "refused"
+    TIMEOUT = "timeout"
+    HTTP = "http"
+    BROKEN = "broken"
+    NOT_ASKED = "not_asked"
+    NO_RIGHTS = "no_rights"
+    UNSUPPORTED = "unsupported"
+    GONE = "gone"
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """A source that gave nothing, and why. Never read as zero, idle or healthy."""
+
+    kind: Miss
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """The HTTP side's own word; it says nothing about the scheduler."""
+
+    status: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Connections:
+    """TCP connections whose local port is the engine's, the agent's own not counted.
+
+    `close_wait`: clients that have gone and a server that did not notice.
+    """
+
+    established: int
+    close_wait: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """The processes of the container together."""
+
+    count: int
+    cpu_seconds: float
+    """User + system time of all of them since their start; falls when one ends."""
+    io_bytes: float | None = None
+    """Bytes read from storage, None without the right to look."""
+    uninterruptible: tuple[int, ...] = ()
+    """Pids in state D."""
+    stopped: tuple[int, ...] = ()
+    """Pids in state T."""
+    compilers: tuple[str, ...] = ()
+    """Names of nvcc, ptxas, cicc, ninja, cc1plus, … among them."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuSample:
+    """One card of the deployment; None is not readable here."""
+
+    uuid: str
+    utilization: float | None = None
+    """0..1 over the driver's last sampling period."""
+    power_w: float | None = None
+    memory_used: int | None = None
+    temperature_c: float | None = None
+    recovery_action: int | None = None
+    lost: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Xid:
+    """One Xid that the driver reported for a card of this deployment."""
+
+    uuid: str
+    number: int
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Canary:
+    """The answer to one tagged request for one token. `token` is True only when the scheduler gave one."""
+
+    token: bool
+    seconds: float
+    why: str
+    timed_out: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Everything one tick saw. None means that the source was not asked in this tick (its turn comes later)."""
+
+    at: Instant
+    container: ContainerView | Missed
+    scrape: EngineReading | Missed
+    health: Health | Missed | None = None
+    connections: Connections | Missed | None = None
+    activity: Activity | Missed | None = None
+    gpus: tuple[GpuSample, ...] | Missed | None = None
+    log: tuple[LogEvent, ...] = ()
+    """What the log said since the last sample."""
+    log_lines: int = 0
+    """Lines written since the last sample, meaningful or not."""
+    xids: tuple[Xid, ...] = ()
+    canary: Canary | None = None
+    """A canary that ended since the last sample."""
+    canary_out: bool = False
+    """One is under way."""
+    stop: StopRequest | None = None
+    """A stop that was asked of the runtime and was not ours (looked up once the container has exited)."""
+    oom_kills: int | None = None
+    """Counter of the container's cgroup (memory.events oom_kill) or the host's, None where not readable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The samples of one generation, oldest first, with what is older than the oldest and still matters.
+
+    `started`: when this generation's container was started. `ready`: when it was first seen ready, None before.
+    `adopted`: the agent did not see the start. `learned`: figures calibrated from this engine's own past
+    (`prefill_tok_s`, `start_s`, `idle_power_w.<uuid>`).
+    """
+
+    samples: tuple[Sample, ...]
+    started: Instant
+    ready: Instant | None = None
+    phases: tuple[LogEvent, ...] = ()
+    """All start-up events of this generation so far."""
+    failures: tuple[LogEvent, ...] = ()
+    """All failure lines of this generation so far, oldest first."""
+    learned: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def last(self) -> Sample:
+        return self.samples[-1]
+
+    @property
+    def now(self) -> Instant:
+        return self.samples[-1].at
