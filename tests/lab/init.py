@@ -1,0 +1,133 @@
+"""The first process of the lab's namespaces: makes them usable, runs one command, ends with what it left behind.
+
+Being process 1 of a process namespace, it adopts every orphan, so it reaps them; and when it ends (or is killed) the
+kernel ends everything else in there. That is how the lab leaves no process on the host.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+import signal
+import socket
+import struct
+import sys
+import time
+from pathlib import Path
+from types import FrameType
+
+LEFT_BEHIND = 70
+GRACE_S = 5.0
+
+# Docker's key and configuration; containerd's plug-ins.
+WRITTEN_BY_AN_ENGINE = (Path("/etc"), Path("/opt"))
+
+_MS_BIND, _MS_REC = 0x1000, 0x4000
+_SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 0x1
+
+
+def main(command: list[str]) -> int:
+    """Runs `command` and returns its exit status, or LEFT_BEHIND where it succeeded but left processes running."""
+    hide(Path("/run"))
+    for folder in WRITTEN_BY_AN_ENGINE:
+        cover(folder)
+    raise_loopback()
+    status = supervise(command)
+    left = remaining()
+    for pid in left:
+        print(f"lab: left behind by the command: {pid} {_words(pid)}", file=sys.stderr)
+    return LEFT_BEHIND if left and status == 0 else status
+
+
+def hide(folder: Path) -> None:
+    """Mounts an empty folder over one of the host's, in this mount namespace only.
+
+    `/run` holds the host's Docker socket, which no test may reach by accident, and containerd keeps its shims'
+    sockets at a fixed path in it.
+    """
+    mount("tmpfs", folder, "tmpfs", options="mode=755")
+
+
+def cover(folder: Path) -> None:
+    """Lets a folder of the host's be read as it is, while what is written to it stays in these namespaces."""
+    layers = Path("/run/lab") / folder.name
+    for name in ("lower", "upper", "work"):
+        (layers / name).mkdir(parents=True)
+    mount(str(folder), layers / "lower", None, _MS_BIND | _MS_REC)
+    mount("overlay", folder, "overlay", options=",".join(f"{n}dir={layers / n}" for n in ("lower", "upper", "work")))
+    for inner in _mounts_below(layers / "lower"):  # such as /etc/hosts in a container; an overlay shows one mount only
+        mount(str(layers / "lower" / inner), folder / inner, None, _MS_BIND | _MS_REC)
+
+
+def mount(source: str, target: Path, kind: str | None, flags: int = 0, options: str | None = None) -> None:
+    """mount(2)."""
+    words = [word.encode() if word is not None else None for word in (source, str(target), kind, options)]
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.mount(words[0], words[1], words[2], ctypes.c_ulong(flags), words[3]) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"cannot mount {source}: {os.strerror(number)}", str(target))
+
+
+def _mounts_below(folder: Path) -> list[Path]:
+    points = [Path(line.split()[4]) for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    return [point.relative_to(folder) for point in points if folder in point.parents]
+
+
+def raise_loopback() -> None:
+    """A new network namespace has its loopback interface down."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+        request = struct.pack("16sh14x", b"lo", 0)
+        (flags,) = struct.unpack("16xh14x", fcntl.ioctl(control, _SIOCGIFFLAGS, request))
+        fcntl.ioctl(control, _SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", flags | _IFF_UP))
+
+
+def supervise(command: list[str]) -> int:
+    """Runs the command in the foreground, reaping every orphan meanwhile; the shell's convention for its status."""
+    child = os.posix_spawnp(command[0], command, os.environ)
+
+    def forward(number: int, _frame: FrameType | None) -> None:
+        os.kill(child, number)
+
+    signal.signal(signal.SIGTERM, forward)
+    signal.signal(signal.SIGHUP, forward)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to the command as well
+    while True:
+        pid, status = os.wait()
+        if pid == child:
+            code = os.waitstatus_to_exitcode(status)
+            return code if code >= 0 else 128 - code
+
+
+def remaining() -> list[int]:
+    """Processes that still run in this namespace a moment after the command ended."""
+    deadline = time.monotonic() + GRACE_S
+    while (left := _running()) and time.monotonic() < deadline:
+        _reap()
+        time.sleep(0.05)
+    return left
+
+
+def _running() -> list[int]:
+    own = os.getpid()
+    return [pid for path in Path("/proc").glob("[0-9]*") if (pid := int(path.name)) != own and _words(pid)]
+
+
+def _words(pid: int) -> str:
+    """Its command line; empty for one that ended or is a kernel's thread."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def _reap() -> None:
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
