@@ -67,6 +67,21 @@ class Abort:
 
 
 @dataclass(frozen=True, slots=True)
+class Stop:
+    """Begin to take the container down: recorded first, so that a kill in between goes on with it."""
+
+    reason: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """The take-down is over and its release is proven."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Signal:
     """Send TERM or KILL to the container's first process."""
 
@@ -123,6 +138,8 @@ Step = (
     | AskCanary
     | SaveEvidence
     | Abort
+    | Stop
+    | Released
     | Signal
     | EndOrphans
     | Remove

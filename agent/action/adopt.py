@@ -1,0 +1,67 @@
+"""What the runtime shows against what the record says: one again after a kill at any instruction (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from agent.action.record import RESTING, Deployment, Desired, Reason, State, Takedown
+from agent.container.port import ContainerView
+
+
+@dataclass(frozen=True, slots=True)
+class Adopted:
+    """The record as it now is, the container that is its own, and what is left of older generations."""
+
+    record: Deployment
+    container: ContainerView | None
+    leftovers: tuple[ContainerView, ...]
+
+
+def adopt(record: Deployment, views: Sequence[ContainerView], boot_id: str, now: float) -> Adopted:
+    """Match the containers of one slug with its record.
+
+    The container with the highest generation is the deployment's own, unless the record knows a higher one (then that
+    one is gone). A generation above the record's was created just before a kill: it is taken over, never made twice.
+    """
+    ours = sorted((v for v in views if v.slug == record.slug), key=lambda v: v.generation)
+    current = ours[-1] if ours and ours[-1].generation >= record.generation else None
+    leftovers = tuple(v for v in ours if v is not current)
+    if current is not None:
+        record = take_over(record, current)
+    if boot_id and record.boot_id != boot_id:
+        record = after_boot(record, current, boot_id, now)
+    return Adopted(record, current, leftovers)
+
+
+def take_over(record: Deployment, current: ContainerView) -> Deployment:
+    """Bring the record up to the container that is there."""
+    if current.generation > record.generation:
+        plan = current.plan_id or record.target
+        later = record.next_plan if record.next_plan != plan else None
+        record = replace(record, generation=current.generation, plan_id=plan, next_plan=later, ready_at=None)
+    started = current.started_at if current.started_at is not None else record.started_at
+    return replace(record, container=current.id, started_at=started)
+
+
+def after_boot(record: Deployment, current: ContainerView | None, boot_id: str, now: float) -> Deployment:
+    """A reboot ends every container without a fault: no incident, and no restart of the budget is spent."""
+    first_look = not record.boot_id
+    record = replace(record, boot_id=boot_id)
+    if first_look or (current is not None and current.running):
+        return record
+    if record.desired is not Desired.RUNNING or record.state in RESTING:
+        return record
+    why = "the host was restarted; starts again what should run"
+    down = Takedown(Reason.REBOOT, why, since=now) if current is not None else None
+    fresh = replace(
+        record,
+        started_at=None,
+        ready_at=None,
+        container=None,
+        fault=None,
+        takedown=down,
+        checked=None,
+        backoff_until=None,
+    )
+    return fresh.at(State.PENDING, why, now)

@@ -1,0 +1,84 @@
+"""What a person asks, as a change of the record; the loop does the rest (pure)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from agent.action.record import RESTING, Deployment, Desired, Reason, State, Supervision, Takedown
+from agent.errors import Refused
+
+
+class NeedsForce(Refused):
+    """A person is needed, and says so with --force."""
+
+    code = "deployment.needs_force"
+    message = "cannot start {slug}: it is {state}: {why}"
+    hint = "mend that first, then: agentctl start --force {slug}"
+
+
+def deploy(record: Deployment | None, slug: str, plan_id: str, accepted: tuple[str, ...], now: float) -> Deployment:
+    """Ask for `plan_id`. A running one is replaced only once the new plan's checks pass and its image is there."""
+    if record is None:
+        return Deployment(slug=slug, plan_id=plan_id, accepted=accepted, since=now, why="was asked for")
+    record = replace(record, desired=Desired.RUNNING, accepted=accepted, next_plan=plan_id, checked=None, imaged=None)
+    if record.state in RESTING:
+        return fresh(record, "was deployed again by a person", now)
+    if record.plan_id == plan_id:
+        return replace(record, next_plan=None)
+    return record
+
+
+def stop(record: Deployment, drain_s: float | None, now: float) -> Deployment:
+    """Ask for a stop, after waiting for clients for at most `drain_s` seconds."""
+    if record.state is State.STOPPED and record.takedown is None:
+        return record
+    return down(
+        replace(record, desired=Desired.STOPPED, next_plan=None), Reason.STOP, "stopped by a person", drain_s, now
+    )
+
+
+def start(record: Deployment, force: bool, now: float) -> Deployment:
+    """Ask for a start. A failed or quarantined one wants `force`, which gives the restart budget back."""
+    if record.state in (State.FAILED, State.QUARANTINED) and not force:
+        raise NeedsForce(slug=record.slug, state=record.state.value, why=record.why)
+    record = replace(record, desired=Desired.RUNNING)
+    if record.state not in RESTING:
+        return record
+    return fresh(record, "started by a person", now)
+
+
+def restart(record: Deployment, drain_s: float | None, now: float) -> Deployment:
+    """Ask for a new container of the same plan; spends nothing of the budget."""
+    record = replace(record, desired=Desired.RUNNING, fault=None)
+    if record.state in (State.FAILED, State.QUARANTINED):
+        raise NeedsForce(slug=record.slug, state=record.state.value, why=record.why)
+    if record.state is State.STOPPED:
+        return fresh(record, "restarted by a person", now)
+    return down(record, Reason.RESTART, "restarted by a person", drain_s, now)
+
+
+def remove(record: Deployment, drain_s: float | None, now: float) -> Deployment:
+    """Ask for the deployment to be gone."""
+    return down(replace(record, desired=Desired.REMOVED), Reason.REMOVE, "removed by a person", drain_s, now)
+
+
+def supervise(record: Deployment, mode: Supervision) -> Deployment:
+    """Judge and act, only judge and count, or only judge."""
+    return replace(record, supervision=mode, would=None)
+
+
+def down(record: Deployment, reason: Reason, why: str, drain_s: float | None, now: float) -> Deployment:
+    """Begin a take-down, or turn the one that is under way to a new purpose."""
+    until = now + drain_s if drain_s else None
+    if record.takedown is not None:
+        return replace(record, takedown=replace(record.takedown, reason=reason, why=why, drain_until=until))
+    record = replace(record, takedown=Takedown(reason, why, since=now, drain_until=until), fault=None)
+    return record.at(State.STOPPING, why, now)
+
+
+def fresh(record: Deployment, why: str, now: float) -> Deployment:
+    """From rest to a new start: whatever of an older generation is there goes first, budget and faults are forgotten."""
+    record = replace(
+        record, restarts=(), port_failures=0, fault=None, backoff_until=None, checked=None, imaged=None, healthy_s=0.0
+    )
+    return down(replace(record, takedown=None), Reason.RESTART, why, None, now)

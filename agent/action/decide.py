@@ -1,0 +1,170 @@
+"""Which step comes next. Pure: the record, what was seen and the time are arguments."""
+
+from __future__ import annotations
+
+from agent.action.budget import Budget
+from agent.action.model import (
+    Abort,
+    AskCanary,
+    Create,
+    Nothing,
+    Preflight,
+    PrepareImage,
+    SaveEvidence,
+    Settle,
+    Start,
+    Step,
+    Stop,
+    Wait,
+)
+from agent.action.record import RESTING, Deployment, Desired, Fault, Reason, State, Supervision
+from agent.action.seen import Seen
+from agent.action.takedown import take_down
+from agent.container.port import ContainerView, RunState
+from agent.engines.model import FailureClass
+from agent.verdict.model import Judged, Remedy, Verdict
+
+PORT_TRIES = 3
+ABORT_RECHECK_S = 15.0
+
+
+def decide(record: Deployment, seen: Seen) -> Step:
+    """The one step of this tick, with its sentence."""
+    if seen.unreachable is not None:
+        return Nothing(f"cannot look: {seen.unreachable}")
+    if record.takedown is not None:
+        return take_down(record, record.takedown, seen)
+    match record.desired:
+        case Desired.REMOVED:
+            return Stop(Reason.REMOVE, "removed by a person")
+        case Desired.STOPPED:
+            return rest(record, seen)
+        case Desired.RUNNING:
+            return run(record, seen)
+
+
+def rest(record: Deployment, seen: Seen) -> Step:
+    """Asked to be stopped."""
+    alive = seen.container is not None and seen.container.running
+    if record.state is State.STOPPED and not alive:
+        return Nothing(record.why)
+    return Stop(Reason.STOP, "stopped by a person")
+
+
+def run(record: Deployment, seen: Seen) -> Step:
+    """Asked to run."""
+    if record.state in RESTING:
+        return Nothing(record.why)
+    if record.supervision is Supervision.PAUSED and record.started_at is not None:
+        told = seen.verdict.why if seen.verdict else record.why
+        return Nothing(f"paused by a person, does nothing: {told}")
+    if record.next_plan is not None and record.next_plan != record.plan_id:
+        return replace_running(record, seen)
+    if seen.container is None:
+        return begin(record, seen) if record.started_at is None else mend(record, seen)
+    if seen.container.state is RunState.CREATED:
+        return start_created(record, seen.container)
+    return mend(record, seen)
+
+
+def replace_running(record: Deployment, seen: Seen) -> Step:
+    """A new plan: nothing is stopped before its checks pass and its image is there."""
+    if (first := prepare(record)) is not None:
+        return first
+    if seen.container is not None or record.started_at is not None:
+        return Stop(Reason.DEPLOY, "the new plan is ready to take over")
+    return begin(record, seen)
+
+
+def prepare(record: Deployment) -> Step | None:
+    """What has to be done before a start, each once for a plan."""
+    if record.checked != record.target:
+        return Preflight("checks the host before anything is touched")
+    if record.imaged != record.target:
+        return PrepareImage("makes sure that the image is there")
+    return None
+
+
+def begin(record: Deployment, seen: Seen) -> Step:
+    """From nothing to a created container."""
+    if seen.leftovers:
+        return Stop(Reason.RESTART, "an older generation is still there")
+    if record.backoff_until is not None and seen.now.wall < record.backoff_until:
+        left = record.backoff_until - seen.now.wall
+        return Wait(record.backoff_until, f"waits {left:.0f} s more before restart {len(record.restarts)}")
+    if (first := prepare(record)) is not None:
+        return first
+    return Create(record.generation + 1, f"creates generation {record.generation + 1}")
+
+
+def start_created(record: Deployment, container: ContainerView) -> Step:
+    """A container that was created and never ran: ours to start, if it is this plan's."""
+    if container.plan_id != record.plan_id or container.generation != record.generation:
+        return Stop(Reason.RESTART, f"generation {container.generation} was created for another plan")
+    return Start(container.id, f"starts generation {container.generation}")
+
+
+def mend(record: Deployment, seen: Seen) -> Step:
+    """By the verdict: look on, ask a canary, or act on a fault."""
+    verdict = seen.verdict
+    if verdict is None:
+        return Nothing("has not looked yet")
+    if verdict.state is Judged.STOPPED:
+        return Settle(State.STOPPED, verdict.why)
+    if not verdict.fault:
+        if verdict.wants_canary and not seen.canary_out:
+            return AskCanary(verdict.why)
+        return Nothing(verdict.why)
+    if record.supervision is Supervision.OBSERVE:
+        return Nothing(f"observes only, would act: {verdict.why}")
+    return act(record, verdict, seen)
+
+
+def act(record: Deployment, verdict: Verdict, seen: Seen) -> Step:
+    """Evidence first, then the gentlest remedy that can work."""
+    fault = record.fault
+    if fault is None or fault.kind != verdict.kind:
+        return SaveEvidence(verdict.kind, brief=not runs(seen), why=f"keeps the evidence: {verdict.why}")
+    match verdict.remedy:
+        case Remedy.GIVE_UP:
+            return Settle(State.FAILED, f"{verdict.why}; a restart cannot mend it")
+        case Remedy.QUARANTINE:
+            return Settle(State.QUARANTINED, verdict.why)
+        case Remedy.ABORT:
+            return abort(fault, verdict, seen) or restart(record, verdict, seen)
+        case _:
+            return restart(record, verdict, seen)
+
+
+def runs(seen: Seen) -> bool:
+    return seen.container is not None and seen.container.running
+
+
+def abort(fault: Fault, verdict: Verdict, seen: Seen) -> Step | None:
+    """Abort the zombies, first those only, engine-wide only when nobody else is served; None when that is spent."""
+    if fault.abort_at is not None and seen.now.wall - fault.abort_at < ABORT_RECHECK_S:
+        return Nothing(f"looks again {ABORT_RECHECK_S:.0f} s after the abort: {verdict.why}")
+    if not fault.abort_tried and "narrow" in seen.can_abort:
+        return Abort(everything=False, why=f"aborts the requests that nobody waits for: {verdict.why}")
+    if fault.abort_tried != "everything" and "everything" in seen.can_abort and seen.served == 0:
+        return Abort(everything=True, why=f"aborts all requests, nobody else is served: {verdict.why}")
+    return None
+
+
+def restart(record: Deployment, verdict: Verdict, seen: Seen) -> Step:
+    """Within the budget; beyond it a person is needed."""
+    if verdict.failure is FailureClass.PORT and record.port_failures >= PORT_TRIES:
+        return Settle(State.FAILED, f"{verdict.why}; tried {PORT_TRIES} times, free the port and start it again")
+    budget = budget_of(record, seen)
+    if budget.left == 0:
+        return Settle(
+            State.QUARANTINED,
+            f"{verdict.why}; restarted {budget.spent} times since it was last proven healthy, a person is needed: "
+            "look at the incidents, then agentctl start --force",
+        )
+    return Stop(Reason.FAULT, verdict.why)
+
+
+def budget_of(record: Deployment, seen: Seen) -> Budget:
+    """The record's restarts against the plan's numbers."""
+    return Budget(spent=len(record.restarts), allowed=seen.watch.budget, backoff=seen.watch.backoff)

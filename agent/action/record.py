@@ -1,0 +1,155 @@
+"""What the agent remembers of one deployment between two instructions: enough to go on after a kill at any of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from agent.verdict.model import Remedy
+
+
+class State(StrEnum):
+    """The states of the API, in the order of a life."""
+
+    PENDING = "pending"
+    PLANNING = "planning"
+    PREFLIGHT = "preflight"
+    IMAGE = "image"
+    STARTING = "starting"
+    READY = "ready"
+    BUSY = "busy"
+    SUSPECT = "suspect"
+    STALLED = "stalled"
+    ZOMBIE = "zombie"
+    DEAD = "dead"
+    STOPPING = "stopping"
+    RELEASING = "releasing"
+    BACKOFF = "backoff"
+    ASLEEP = "asleep"
+    UNOBSERVABLE = "unobservable"
+    STOPPED = "stopped"
+    FAILED = "failed"
+    QUARANTINED = "quarantined"
+
+
+RESTING = frozenset({State.STOPPED, State.FAILED, State.QUARANTINED})
+"""States that only a person ends."""
+
+
+class Desired(StrEnum):
+    """What the person asked for last."""
+
+    RUNNING = "running"
+    STOPPED = "stopped"
+    REMOVED = "removed"
+
+
+class Supervision(StrEnum):
+    """Whether the agent acts on its verdicts."""
+
+    ACTIVE = "active"
+    OBSERVE = "observe"
+    PAUSED = "paused"
+
+
+class Reason(StrEnum):
+    """Why a container is taken down. Only `fault` spends the restart budget."""
+
+    FAULT = "fault"
+    STOP = "stop"
+    RESTART = "restart"
+    DEPLOY = "deploy"
+    REMOVE = "remove"
+    REBOOT = "reboot"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """The fault that is being acted on. It is dropped when a later look finds the engine healthy again."""
+
+    kind: str
+    why: str
+    remedy: Remedy
+    at: float
+    failure: str | None = None
+    incident: str | None = None
+    abort_tried: str = ""
+    """`narrow` or `everything`, with `abort_at` when."""
+    abort_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Takedown:
+    """A container on its way out, as far as it has come. Times are seconds since the epoch."""
+
+    reason: Reason
+    why: str
+    since: float
+    drain_until: float | None = None
+    term_at: float | None = None
+    kill_at: float | None = None
+    cut: int | None = None
+    """Connections that were still there when TERM was sent."""
+    removed_at: float | None = None
+    orphans_ended_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """The record of one slug. Everything that a decision needs and that a kill must not lose is here.
+
+    `generation` is the highest one that was ever asked of the runtime: it is written before the container is created.
+    `checked` and `imaged` are ids of the plan whose preflight and image are done for the coming start.
+    `baseline` is the GPU memory in use (bytes by UUID) and `host` the memory available just before the last start.
+    """
+
+    slug: str
+    plan_id: str
+    desired: Desired = Desired.RUNNING
+    supervision: Supervision = Supervision.ACTIVE
+    state: State = State.PENDING
+    since: float = 0.0
+    why: str = ""
+    step: str = ""
+    generation: int = 0
+    container: str | None = None
+    boot_id: str = ""
+    started_at: float | None = None
+    ready_at: float | None = None
+    healthy_s: float = 0.0
+    restarts: tuple[float, ...] = ()
+    port_failures: int = 0
+    fault: Fault | None = None
+    takedown: Takedown | None = None
+    next_plan: str | None = None
+    checked: str | None = None
+    imaged: str | None = None
+    backoff_until: float | None = None
+    accepted: tuple[str, ...] = ()
+    baseline: Mapping[str, int] = field(default_factory=dict)
+    host: int | None = None
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """Counters that outlive the agent: `stalls.busy`, `restarts.stalled`, `incidents.dead`, …"""
+    last_good: str | None = None
+    """The last plan that became ready."""
+    would: str | None = None
+    """The fault that `observe` has counted already, so that it counts once."""
+
+    @property
+    def target(self) -> str:
+        """The plan that the next start will use."""
+        return self.next_plan or self.plan_id
+
+    def at(self, state: State, why: str, now: float) -> Deployment:
+        """In `state` for the reason `why`; `since` moves only when the state does."""
+        if state is self.state:
+            return replace(self, why=why)
+        return replace(self, state=state, why=why, since=now)
+
+    def counted(self, *names: str) -> Deployment:
+        """With one more of each counter."""
+        counts = dict(self.counts)
+        for name in names:
+            counts[name] = counts.get(name, 0) + 1
+        return replace(self, counts=counts)

@@ -1,0 +1,58 @@
+"""Everything that one decision may look at, gathered before it is made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agent.clock import Instant
+from agent.container.port import ContainerView
+from agent.plan.watch import Watch
+from agent.verdict.model import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Whether what a container held is free again. `held` says what is not, one sentence each."""
+
+    held: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    """What could not be looked at; it does not block, and it is said."""
+
+    @property
+    def proven(self) -> bool:
+        return not self.held
+
+
+@dataclass(frozen=True, slots=True)
+class Survivor:
+    """A process that outlived its container, by pid and start time (clock ticks since boot): never by name."""
+
+    pid: int
+    start_time: int
+    state: str
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One look, frozen. `container` is the current generation's; `leftovers` are older ones of the same slug.
+
+    `unreachable` says why the runtime could not be asked; then nothing else about containers is known. `release` and
+    `survivors` are looked at only while a container is taken down. `clients` is None when it cannot be told.
+    """
+
+    now: Instant
+    watch: Watch
+    boot_id: str
+    container: ContainerView | None = None
+    leftovers: tuple[ContainerView, ...] = ()
+    verdict: Verdict | None = None
+    unreachable: str | None = None
+    release: Release | None = None
+    survivors: tuple[Survivor, ...] = ()
+    clients: int | None = None
+    canary_out: bool = False
+    can_abort: tuple[str, ...] = ()
+    """`narrow`, `everything`: what this engine's running version offers."""
+    served: int | None = None
+    """Clients that an engine-wide abort would cut, None when unknown."""

@@ -1,0 +1,129 @@
+"""The way down of one container: drain, TERM, KILL, gone, released (pure; part of the decision)."""
+
+from __future__ import annotations
+
+from agent.action.model import (
+    EndOrphans,
+    Forget,
+    Nothing,
+    Released,
+    Remove,
+    Settle,
+    Signal,
+    Step,
+)
+from agent.action.record import Deployment, Reason, State, Takedown
+from agent.action.seen import Seen
+from agent.container.port import ContainerView, RunState
+
+ALIVE = frozenset({RunState.RUNNING, RunState.PAUSED, RunState.RESTARTING})
+
+
+def take_down(record: Deployment, down: Takedown, seen: Seen) -> Step:
+    """The next step of a take-down. Times are compared on the wall clock, since they outlive the agent."""
+    if seen.container is not None:
+        return end_container(down, seen.container, seen)
+    if seen.leftovers:
+        return end_leftover(down, seen.leftovers[0], seen)
+    if seen.survivors:
+        return end_survivors(down, seen)
+    return prove_release(record, down, seen)
+
+
+def end_container(down: Takedown, container: ContainerView, seen: Seen) -> Step:
+    """From running to removed."""
+    if container.state is RunState.REMOVING:
+        return wait_for_removal(down, container, seen)
+    if container.state not in ALIVE:
+        return Remove(container.id, f"generation {container.generation} has exited: saves its log and removes it")
+    if (waits := drains(down, seen)) is not None:
+        return waits
+    return end_process(down, container, seen)
+
+
+def drains(down: Takedown, seen: Seen) -> Step | None:
+    """Bounded patience for clients; it says for how many."""
+    left = (down.drain_until or 0.0) - seen.now.wall
+    if down.term_at is not None or left <= 0 or seen.clients == 0:
+        return None
+    count = "an unknown number of" if seen.clients is None else str(seen.clients)
+    return Nothing(f"drains: waits up to {left:.0f} s more for {count} client connections")
+
+
+def end_process(down: Takedown, container: ContainerView, seen: Seen) -> Step:
+    """TERM, a bounded wait, KILL, a bounded wait, and then a person."""
+    now, watch = seen.now.wall, seen.watch
+    if down.term_at is None:
+        cut = f"; cuts {seen.clients} client connections" if seen.clients else ""
+        return Signal(container.id, "TERM", f"asks generation {container.generation} to end{cut}: {down.why}")
+    # vLLM never exits on TERM while a client holds its socket, SGLang drains without end: the wait is bounded
+    patience = watch.term_clients if down.cut else watch.term
+    if down.kill_at is None:
+        left = patience.value - (now - down.term_at)
+        if left > 0:
+            return Nothing(f"waits {left:.0f} s more for the exit after TERM")
+        return Signal(container.id, "KILL", f"did not exit within {patience.value:.0f} s of TERM")
+    left = watch.kill.value - (now - down.kill_at)
+    if left > 0:
+        return Nothing(f"waits {left:.0f} s more for the exit after KILL")
+    return Settle(
+        State.QUARANTINED,
+        f"pid {container.pid} did not end within {watch.kill.value:.0f} s of KILL: it is stuck in the kernel; "
+        "look at dmesg and reboot the host",
+    )
+
+
+def wait_for_removal(down: Takedown, container: ContainerView, seen: Seen) -> Step:
+    """`docker rm` can hang: bounded, then a person."""
+    left = seen.watch.release.value - (seen.now.wall - (down.kill_at or down.since))
+    if left > 0:
+        return Nothing(f"waits {left:.0f} s more for the removal of {container.name}")
+    return Settle(State.QUARANTINED, f"the removal of {container.name} hangs: look at dmesg, restart Docker or reboot")
+
+
+def end_leftover(down: Takedown, leftover: ContainerView, seen: Seen) -> Step:
+    """An older generation of the same deployment that a kill of the agent left behind."""
+    if leftover.state not in ALIVE:
+        return Remove(leftover.id, f"removes the leftover of generation {leftover.generation}")
+    if down.kill_at is None or seen.now.wall - down.kill_at < seen.watch.kill.value:
+        return Signal(leftover.id, "KILL", f"ends the leftover of generation {leftover.generation}")
+    return Settle(State.QUARANTINED, f"the leftover {leftover.name} cannot be ended: look at dmesg and reboot the host")
+
+
+def end_survivors(down: Takedown, seen: Seen) -> Step:
+    """Workers that outlived their container hold its GPU memory."""
+    stuck = [f"pid {one.pid} ({one.command})" for one in seen.survivors]
+    if down.orphans_ended_at is None:
+        return EndOrphans(f"ends what outlived the container: {', '.join(stuck)}")
+    if seen.now.wall - down.orphans_ended_at < seen.watch.kill.value:
+        return Nothing(f"waits for {', '.join(stuck)} to end")
+    return Settle(State.QUARANTINED, f"{', '.join(stuck)} cannot be ended: stuck in the kernel; reboot the host")
+
+
+def prove_release(record: Deployment, down: Takedown, seen: Seen) -> Step:
+    """Nothing is started onto what is still held."""
+    release = seen.release
+    if release is None:
+        return Nothing("looks whether everything is released")
+    if not release.proven:
+        waited = seen.now.wall - (down.removed_at or down.since)
+        held = "; ".join(release.held)
+        if waited < seen.watch.release.value:
+            return Nothing(f"waits for the release ({waited:.0f} of {seen.watch.release.value:.0f} s): {held}")
+        return Settle(
+            State.QUARANTINED,
+            f"not released within {seen.watch.release.value:.0f} s: {held}; end what holds it or reboot the host",
+        )
+    unseen = f" (not looked at: {'; '.join(release.unknown)})" if release.unknown else ""
+    return finish(record, down, unseen)
+
+
+def finish(record: Deployment, down: Takedown, unseen: str) -> Step:
+    """What a take-down was for."""
+    match down.reason:
+        case Reason.REMOVE:
+            return Forget(f"removed{unseen}")
+        case Reason.STOP:
+            return Settle(State.STOPPED, down.why)
+        case _:
+            return Released(f"generation {record.generation} is gone and what it held is free{unseen}")

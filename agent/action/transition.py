@@ -1,0 +1,244 @@
+"""How the record changes: by what was seen, by what is about to be done, by what was done (pure).
+
+`look` runs before the decision, `intend` between the decision and its effect (what it returns is stored first, so
+that a kill in between goes on instead of starting over), `finish` after the effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from agent.action.budget import Budget
+from agent.action.model import (
+    Abort,
+    Create,
+    EndOrphans,
+    Preflight,
+    PrepareImage,
+    Released,
+    Remove,
+    SaveEvidence,
+    Settle,
+    Signal,
+    Start,
+    Step,
+    Stop,
+    Wait,
+)
+from agent.action.record import Deployment, Desired, Fault, Reason, State, Supervision, Takedown
+from agent.action.seen import Seen
+from agent.engines.model import FailureClass
+from agent.verdict.model import Judged, Verdict
+
+SERVING = frozenset({Judged.READY, Judged.BUSY})
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a step's effect gave. `refused` is the sentence of a preflight or an image that said no."""
+
+    container: str | None = None
+    incident: str | None = None
+    refused: str | None = None
+    aborted: str = ""
+    baseline: Mapping[str, int] = field(default_factory=dict)
+    host: int | None = None
+
+
+def look(record: Deployment, seen: Seen, elapsed: float) -> Deployment:
+    """Take the verdict into the record. `elapsed` is seconds since the last look, for the proof of health."""
+    verdict = seen.verdict
+    if seen.unreachable is not None:
+        return record.at(State.UNOBSERVABLE, f"cannot look: {seen.unreachable}", seen.now.wall)
+    if verdict is None or record.takedown is not None or record.started_at is None:
+        return record
+    if record.state in (State.FAILED, State.QUARANTINED) and verdict.state not in SERVING:
+        return record
+    if verdict.state is Judged.STOPPED:
+        return record
+    record = count_faults(record, verdict)
+    record = record.at(State(verdict.state.value), verdict.why, seen.now.wall)
+    if verdict.state in SERVING:
+        return prove_health(record, seen, elapsed)
+    return record if verdict.fault else replace(record, fault=None, would=None)
+
+
+def count_faults(record: Deployment, verdict: Verdict) -> Deployment:
+    """Counters of what the verdict newly says."""
+    if verdict.state is Judged.SUSPECT and record.state is not State.SUSPECT:
+        return record.counted(f"suspects.{verdict.kind}")
+    fresh = verdict.fault and (record.fault is None or record.fault.kind != verdict.kind)
+    if not fresh:
+        return record
+    stalled = record.state.value != verdict.state.value and verdict.state in (Judged.STALLED, Judged.ZOMBIE)
+    if stalled:
+        record = record.counted(f"stalls.{verdict.kind}")
+    if record.supervision is Supervision.OBSERVE and record.would != verdict.kind:
+        return replace(record.counted(f"would.{verdict.kind}"), would=verdict.kind)
+    return record
+
+
+def prove_health(record: Deployment, seen: Seen, elapsed: float) -> Deployment:
+    """Ready: faults are over, and long enough of it gives the budget back."""
+    healthy = record.healthy_s + elapsed
+    record = replace(
+        record, ready_at=record.ready_at or seen.now.wall, fault=None, would=None, last_good=record.plan_id
+    )
+    if healthy >= seen.watch.healthy.value and record.restarts:
+        return replace(record, healthy_s=healthy, restarts=(), port_failures=0)
+    return replace(record, healthy_s=healthy)
+
+
+def intend(record: Deployment, step: Step, seen: Seen) -> Deployment:
+    """What must be on disk before the effect begins."""
+    now = seen.now.wall
+    record = replace(record, step=step.why)
+    match step:
+        case Stop():
+            return begin_down(record, step, seen)
+        case Signal(name=name):
+            return signalled(record, name, seen)
+        case EndOrphans():
+            return with_down(record, orphans_ended_at=now)
+        case Preflight():
+            return record.at(State.PREFLIGHT, step.why, now) if record.started_at is None else record
+        case PrepareImage():
+            return record.at(State.IMAGE, step.why, now) if record.started_at is None else record
+        case Create() | Start():
+            return record.at(State.STARTING, step.why, now)
+        case Wait(until=until):
+            return replace(record, backoff_until=until).at(State.BACKOFF, step.why, now)
+        case _:
+            return record
+
+
+def begin_down(record: Deployment, step: Stop, seen: Seen) -> Deployment:
+    """A take-down begins; for a fault it spends a restart at once, so that a kill cannot give it back."""
+    now = seen.now.wall
+    reason = Reason(step.reason)
+    down = Takedown(reason, step.why, since=now)
+    record = replace(record, takedown=down).at(State.STOPPING, step.why, now)
+    if reason is not Reason.FAULT:
+        return record
+    verdict = seen.verdict
+    port = verdict is not None and verdict.failure is FailureClass.PORT
+    kind = record.fault.kind if record.fault else "unknown"
+    record = replace(
+        record, restarts=(*record.restarts, now), healthy_s=0.0, port_failures=record.port_failures + int(port)
+    )
+    return record.counted(f"restarts.{kind}")
+
+
+def signalled(record: Deployment, name: str, seen: Seen) -> Deployment:
+    """The first of each signal starts its clock."""
+    down = record.takedown
+    if down is None:
+        return record
+    if name == "TERM":
+        return replace(record, takedown=replace(down, term_at=seen.now.wall, cut=seen.clients))
+    return replace(record, takedown=replace(down, kill_at=down.kill_at or seen.now.wall))
+
+
+def with_down(
+    record: Deployment, *, orphans_ended_at: float | None = None, removed_at: float | None = None
+) -> Deployment:
+    down = record.takedown
+    if down is None:
+        return record
+    return replace(
+        record,
+        takedown=replace(
+            down,
+            orphans_ended_at=down.orphans_ended_at or orphans_ended_at,
+            removed_at=removed_at if removed_at is not None else down.removed_at,
+        ),
+    )
+
+
+def finish(record: Deployment, step: Step, outcome: Outcome, seen: Seen, jitter: float = 0.0) -> Deployment:
+    """What the effect changed."""
+    now = seen.now.wall
+    match step:
+        case Preflight() | PrepareImage():
+            return prepared(record, step, outcome, now)
+        case Create(generation=generation):
+            return created(record, generation, outcome)
+        case Start():
+            fresh = replace(record, started_at=now, ready_at=None, takedown=None, backoff_until=None)
+            return fresh.at(State.STARTING, "the container runs; waits for the engine", now)
+        case SaveEvidence(kind=kind):
+            return evidenced(record, kind, outcome, seen)
+        case Abort() if record.fault is not None:
+            return replace(record, fault=replace(record.fault, abort_tried=outcome.aborted, abort_at=now))
+        case Remove():
+            return with_down(replace(record, container=None), removed_at=now).at(State.RELEASING, step.why, now)
+        case Released():
+            return released(record, step, seen, jitter)
+        case Settle(state=state):
+            return settled(record, State(state), step.why, now)
+        case _:
+            return record
+
+
+def prepared(record: Deployment, step: Preflight | PrepareImage, outcome: Outcome, now: float) -> Deployment:
+    """A refusal before a first start or a replacement ends there; before any other start it is tried again."""
+    if outcome.refused is None:
+        if isinstance(step, Preflight):
+            return replace(record, checked=record.target)
+        return replace(record, imaged=record.target)
+    if record.next_plan is not None and record.next_plan != record.plan_id:
+        return replace(record, next_plan=None)
+    if record.generation == 0:
+        return replace(record, desired=Desired.STOPPED).at(State.FAILED, outcome.refused, now)
+    again = replace(record, backoff_until=now + 60.0)
+    return again.at(State.BACKOFF, f"{outcome.refused}; looks again in 60 s", now)
+
+
+def created(record: Deployment, generation: int, outcome: Outcome) -> Deployment:
+    return replace(
+        record,
+        generation=generation,
+        container=outcome.container,
+        plan_id=record.target,
+        next_plan=None,
+        baseline=outcome.baseline,
+        host=outcome.host,
+        fault=None,
+    )
+
+
+def evidenced(record: Deployment, kind: str, outcome: Outcome, seen: Seen) -> Deployment:
+    """The fault is now on file, and only now may anything be stopped for it."""
+    verdict = seen.verdict
+    if verdict is None:
+        return record
+    fault = Fault(
+        kind=kind,
+        why=verdict.why,
+        remedy=verdict.remedy,
+        at=seen.now.wall,
+        failure=verdict.failure.value if verdict.failure else None,
+        incident=outcome.incident,
+    )
+    return replace(record, fault=fault).counted(f"incidents.{kind}")
+
+
+def released(record: Deployment, step: Released, seen: Seen, jitter: float) -> Deployment:
+    """Free to start again, after the wait that the budget asks for."""
+    down, now = record.takedown, seen.now.wall
+    record = replace(record, takedown=None, container=None, started_at=None, ready_at=None)
+    if down is None or down.reason is not Reason.FAULT:
+        return record.at(State.PENDING, step.why, now)
+    spent = max(0, len(record.restarts) - 1)
+    wait = Budget(spent=spent, allowed=seen.watch.budget, backoff=seen.watch.backoff, jitter=jitter).wait
+    record = replace(record, backoff_until=now + wait if wait > 0 else None)
+    return record.at(State.BACKOFF if wait > 0 else State.PENDING, f"{down.why}; {step.why}", now)
+
+
+def settled(record: Deployment, state: State, why: str, now: float) -> Deployment:
+    """At rest until a person says otherwise. What still runs is left running: it is evidence, or it may recover."""
+    record = replace(record, takedown=None, backoff_until=None).at(state, why, now)
+    if state is State.STOPPED:
+        return replace(record, desired=Desired.STOPPED, started_at=None, ready_at=None, fault=None)
+    return record
