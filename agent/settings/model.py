@@ -5,23 +5,50 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from agent.settings.words import Seconds, Size
 
 
 class Section(BaseModel):
     """A part of the site file."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, coerce_numbers_to_str=True)
+
+
+def _absolute(path: Path) -> Path:
+    if not path.is_absolute():
+        raise ValueError(f"{str(path)!r} is relative: write the whole path, since the agent has no folder of its own")
+    return path
+
+
+def _source(text: str) -> str:
+    if not text.startswith(("http://", "https://", "/")):
+        raise ValueError(f"{text!r} is neither a URL (https://…) nor the whole path of a folder (/…)")
+    return text.rstrip("/") or "/"
+
+
+Place = Annotated[Path, AfterValidator(_absolute)]
+Source = Annotated[str, AfterValidator(_source)]
 
 
 class Paths(Section):
     """Where things lie on this host."""
 
-    state: Path = Field(Path("/var/lib/recipe-agent"), description="State, plans and incidents.")
-    cache: Path = Field(Path("/var/cache/recipe-agent"), description="Fetched recipes, git mirrors, build contexts.")
-    socket: Path = Field(Path("/run/recipe-agent/agent.sock"), description="The API's unix socket.")
-    recipes: Path = Field(Path("/etc/recipe-agent/recipes"), description="Recipes of the operator's own.")
-    profiles: Path = Field(Path("/etc/recipe-agent/profiles"), description="Profiles of the operator's own.")
+    state: Place = Field(Path("/var/lib/recipe-agent"), description="State, plans and incidents.")
+    cache: Place = Field(Path("/var/cache/recipe-agent"), description="Fetched recipes, git mirrors, build contexts.")
+    socket: Place = Field(Path("/run/recipe-agent/agent.sock"), description="The API's unix socket.")
+    recipes: Place = Field(Path("/etc/recipe-agent/recipes"), description="Recipes of the operator's own.")
+    profiles: Place = Field(Path("/etc/recipe-agent/profiles"), description="Profiles of the operator's own.")
+
+
+class Fetching(Section):
+    """How recipe sites are asked."""
+
+    timeout_s: Seconds = Field(20.0, gt=0, description="Longest wait for one answer of a site.")
+    recheck_s: Seconds = Field(
+        300.0, ge=0, description="A pinned recipe that was compared with its site less than this ago is not asked for."
+    )
 
 
 class Listen(Section):
@@ -35,13 +62,13 @@ class Docker(Section):
     """The container engine."""
 
     host: str = Field("unix:///var/run/docker.sock", description="Its socket; only a local one is supported.")
-    timeout_s: float = Field(30.0, gt=0, description="Longest wait for one answer, in seconds.")
+    timeout_s: Seconds = Field(30.0, gt=0, description="Longest wait for one answer.")
 
 
 class Policy(Section):
     """What a recipe, which is data from strangers, may ask of this host."""
 
-    mount_roots: tuple[str, ...] = Field(
+    mount_roots: tuple[Place, ...] = Field(
         (), description="Host folders that a launch may mount; the values of `variables` that are paths count as such."
     )
     host_ipc: bool = Field(True, description="Allow --ipc=host.")
@@ -49,10 +76,12 @@ class Policy(Section):
     host_pid: bool = Field(False, description="Allow --pid host.")
     privileged: bool = Field(False, description="Allow --privileged.")
     docker_socket: bool = Field(False, description="Allow a mount of the Docker socket.")
-    capabilities: tuple[str, ...] = Field((), description="Capabilities that a launch may add.")
+    capabilities: tuple[str, ...] = Field((), description="Capabilities that a launch may add, e.g. IPC_LOCK.")
     devices: tuple[str, ...] = Field((), description="Host devices that a launch may ask for, beside its GPUs.")
     security_options: tuple[str, ...] = Field((), description="Values of --security-opt that a launch may use.")
-    registries: tuple[str, ...] = Field((), description="Registries that images may come from; empty allows all.")
+    registries: tuple[str, ...] = Field(
+        (), description="Registries that images may come from, e.g. docker.io; empty allows all."
+    )
     require_digest: bool = Field(False, description="Only images that are named by digest.")
 
 
@@ -60,7 +89,7 @@ class Budget(Section):
     """Restarts."""
 
     restarts: int = Field(3, ge=0, description="Restarts since the last proven healthy time.")
-    backoff_s: tuple[Annotated[float, Field(ge=0)], ...] = Field(
+    backoff_s: tuple[Annotated[Seconds, Field(ge=0)], ...] = Field(
         (10.0, 30.0, 60.0, 120.0, 300.0), description="Waits before the second, third, … restart of one budget."
     )
 
@@ -68,32 +97,33 @@ class Budget(Section):
 class Logs(Section):
     """The agent's own log and the bounds of the engines' logs."""
 
-    level: Literal["debug", "info", "warning", "error"] = "info"
+    level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is written.")
     form: Literal["auto", "json", "text"] = Field("auto", description="auto: text on a terminal, else JSON.")
-    engine_max_size: str = Field("50m", description="Size at which a container's log is rotated.")
+    engine_max_size: Size = Field(50_000_000, ge=100_000, description="Size at which a container's log is rotated.")
     engine_max_files: int = Field(4, ge=1, description="Rotated files kept.")
 
 
 class Incidents(Section):
     """Retention of evidence."""
 
-    keep_days: int = Field(90, ge=1)
-    max_bytes: int = Field(2_000_000_000, ge=1_000_000)
+    keep_days: int = Field(90, ge=1, description="Days that an incident is kept.")
+    max_bytes: Size = Field(2_000_000_000, ge=1_000_000, description="All incidents together; the oldest go first.")
 
 
 class Settings(Section):
     """The whole site file."""
 
-    sources: tuple[str, ...] = Field(
+    sources: tuple[Source, ...] = Field(
         ("https://localairecipes.com",), description="Recipe sites (URLs) and folders, asked in this order."
     )
     variables: dict[str, str] = Field(default_factory=dict, description="Values of $NAME in launches.")
-    secrets: dict[str, Path] = Field(default_factory=dict, description="NAME of a secret → file that holds it.")
+    secrets: dict[str, Place] = Field(default_factory=dict, description="NAME of a secret → file that holds it.")
     gpus: tuple[str, ...] = Field((), description="Cards for recipes: index, UUID or PCI address; empty is all.")
     runtime: Literal["auto", "docker", "process"] = Field("auto", description="auto: docker where an Engine answers.")
     image: Literal["auto", "build"] = Field("auto", description="build: never use a local image of the launch's name.")
     supervision: Literal["active", "observe", "paused"] = Field("active", description="For new deployments.")
     paths: Paths = Paths()
+    fetching: Fetching = Fetching()
     listen: Listen = Listen()
     docker: Docker = Docker()
     policy: Policy = Policy()
