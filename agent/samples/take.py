@@ -1,0 +1,164 @@
+"""Take one sample: all sources of one engine, each with its own deadline, none able to fail the others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from agent.clock import Clock
+from agent.container.port import ContainerView
+from agent.engines.model import EngineLaunch, EngineReading
+from agent.errors import AgentError
+from agent.host.gpu import Gpu
+from agent.host.port import GpuSource, Processes, Sockets
+from agent.host.process import Process
+from agent.host.reading import Known, Unknown, value_of
+from agent.samples.model import (
+    Activity,
+    Connections,
+    GpuSample,
+    Health,
+    Miss,
+    Missed,
+    Sample,
+)
+from agent.samples.port import Endpoint, Probe
+
+COMPILERS = frozenset({"nvcc", "cicc", "ptxas", "ninja", "cc1plus", "cudafe++", "fatbinary", "hipcc"})
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where samples come from; the same for all deployments of a host."""
+
+    probe: Probe
+    sockets: Sockets
+    processes: Processes
+    gpus: GpuSource
+    clock: Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """The engine that is looked at: how it was launched, where it is, which cards are its own."""
+
+    engine: EngineLaunch | None
+    endpoint: Endpoint | None
+    uuids: tuple[str, ...]
+    read_metrics: Callable[[str], EngineReading]
+    scrape_timeout_s: float
+    ask_health: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A sample without what the loop itself knows (log, canary, Xids), and the processes that it saw."""
+
+    sample: Sample
+    tree: tuple[Process, ...] = ()
+
+
+async def take(sources: Sources, subject: Subject, container: ContainerView | Missed) -> Taken:
+    """One sample. A container that does not run is looked at no further."""
+    if isinstance(container, Missed) or not container.running or container.pid is None:
+        why = container if isinstance(container, Missed) else Missed(Miss.GONE, "the container does not run")
+        return Taken(Sample(at=sources.clock.now(), container=container, scrape=why))
+    # connections are counted before the agent's own scrape, so that its own is never among them
+    connections, (activity, tree), gpus, oom = await asyncio.gather(
+        count_connections(sources, subject, container.pid),
+        read_activity(sources.processes, container.pid),
+        read_gpus(sources.gpus, subject.uuids),
+        sources.processes.oom_kills(container.pid),
+    )
+    scrape = await read_engine(sources.probe, subject)
+    health = await read_health(sources.probe, subject)
+    sample = Sample(
+        at=sources.clock.now(),
+        container=container,
+        scrape=scrape,
+        health=health,
+        connections=connections,
+        activity=activity,
+        gpus=gpus,
+        oom_kills=value_of(oom),
+    )
+    return Taken(sample, tree)
+
+
+async def read_engine(probe: Probe, subject: Subject) -> EngineReading | Missed:
+    """The engine's metrics, parsed."""
+    engine, endpoint = subject.engine, subject.endpoint
+    if engine is None or engine.metrics is None:
+        return Missed(Miss.UNSUPPORTED, "this engine exports no metrics")
+    if endpoint is None:
+        return Missed(Miss.UNSUPPORTED, "no port of the engine can be reached from here: the launch publishes none")
+    text = await probe.metrics(endpoint, engine.metrics, subject.scrape_timeout_s)
+    if isinstance(text, Missed):
+        return text
+    try:
+        return subject.read_metrics(text)
+    except AgentError as error:
+        return Missed(Miss.BROKEN, error.text)
+
+
+async def read_health(probe: Probe, subject: Subject) -> Health | Missed | None:
+    """The health endpoint, where asking it costs the engine nothing."""
+    engine, endpoint = subject.engine, subject.endpoint
+    if engine is None or engine.health is None or endpoint is None or not subject.ask_health:
+        return None
+    return await probe.health(endpoint, engine.health, subject.scrape_timeout_s)
+
+
+async def count_connections(sources: Sources, subject: Subject, pid: int) -> Connections | Missed:
+    """Clients on the engine's own port, in its own network namespace."""
+    if subject.engine is None or subject.engine.port is None:
+        return Missed(Miss.UNSUPPORTED, "the engine's port is not known")
+    reading = await sources.sockets.connections(pid, subject.engine.port)
+    if isinstance(reading, Unknown):
+        return Missed(Miss.NO_RIGHTS, reading.reason)
+    return Connections(reading.value.established, reading.value.close_wait)
+
+
+async def read_activity(processes: Processes, pid: int) -> tuple[Activity | Missed, tuple[Process, ...]]:
+    """The container's processes together, and each."""
+    reading = await processes.tree(pid)
+    if isinstance(reading, Unknown):
+        return Missed(Miss.GONE, reading.reason), ()
+    return activity_of(reading.value), reading.value
+
+
+def activity_of(tree: tuple[Process, ...]) -> Activity:
+    return Activity(
+        count=len(tree),
+        cpu_seconds=sum(process.cpu_seconds for process in tree),
+        uninterruptible=tuple(process.pid for process in tree if process.unkillable),
+        stopped=tuple(process.pid for process in tree if process.state in ("T", "t")),
+        compilers=tuple(sorted({process.name for process in tree} & COMPILERS)),
+    )
+
+
+async def read_gpus(source: GpuSource, uuids: tuple[str, ...]) -> tuple[GpuSample, ...] | Missed:
+    """The deployment's own cards."""
+    if not uuids:
+        return Missed(Miss.UNSUPPORTED, "this deployment has no cards of its own")
+    reading = await source.read()
+    if isinstance(reading, Unknown):
+        return Missed(Miss.BROKEN, reading.reason)
+    found = {gpu.uuid: gpu for gpu in reading.value}
+    return tuple(gpu_sample(uuid, found.get(uuid)) for uuid in uuids)
+
+
+def gpu_sample(uuid: str, gpu: Gpu | None) -> GpuSample:
+    """One card; one that NVML no longer lists, or that does not answer, is lost."""
+    if gpu is None or gpu.lost is not None:
+        return GpuSample(uuid, lost=True)
+    used, action = gpu.memory_used, gpu.recovery_action
+    return GpuSample(
+        uuid=uuid,
+        utilization=value_of(gpu.utilization),
+        power_w=value_of(gpu.power_w),
+        memory_used=int(used.value) if isinstance(used, Known) else None,
+        temperature_c=value_of(gpu.temperature_c),
+        recovery_action=int(action.value) if isinstance(action, Known) else None,
+    )
