@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
-from decimal import Decimal
 
 _BINARY = (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
 _UNITS = {
@@ -54,8 +53,8 @@ class Bytes(int):
         match = _SIZE.fullmatch(text)
         if match is None or match[2].lower() not in _UNITS:
             raise ValueError(f"cannot read {text!r} as a size: write it like 200GiB, 64GB or 2000MiB")
-        number = Decimal(match[1].replace(",", "").replace("_", ""))
-        return cls(int(number * _UNITS[match[2].lower()]))
+        number, factor = match[1].replace(",", "").replace("_", ""), _UNITS[match[2].lower()]
+        return cls(round(float(number) * factor) if "." in number else int(number) * factor)
 
     def __add__(self, other: int) -> Bytes:
         return Bytes(int(self) + int(other))

@@ -7,7 +7,7 @@ from enum import IntEnum, StrEnum
 from typing import Any
 
 from agent.clock import Instant
-from agent.host.reading import Reading, Unknown, split
+from agent.host.reading import Reading, Unknown, to_json
 from agent.quantity import Bytes
 
 
@@ -63,8 +63,8 @@ class GpuProcess:
     """`gi/ci` of the MIG instance, empty on a whole card."""
 
     def to_json(self) -> dict[str, Any]:
-        values, unknown = split({"memory": self.memory})
-        return {"pid": self.pid, **values, "kind": self.kind, "instance": self.instance, "unknown": unknown}
+        own = {"pid": self.pid, "kind": self.kind, "instance": self.instance}
+        return own | to_json({"memory": self.memory})
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +91,8 @@ class MigInstance:
     memory_used: Reading[Bytes]
 
     def to_json(self) -> dict[str, Any]:
-        values, unknown = split({"memory_total": self.memory_total, "memory_used": self.memory_used})
         own = {"uuid": self.uuid, "gpu_instance": self.gpu_instance, "compute_instance": self.compute_instance}
-        return own | values | {"unknown": unknown}
+        return own | to_json({"memory_total": self.memory_total, "memory_used": self.memory_used})
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,9 +186,8 @@ class Gpu:
 
     def to_json(self) -> dict[str, Any]:
         """Identity, then name → value; a null's reason stands in `unknown` under the same name."""
-        values, unknown = split(self.readings())
         own = {"index": self.index, "uuid": self.uuid, "pci": self.pci, "name": self.name, "lost": self.lost}
-        return own | values | {"unknown": unknown}
+        return own | to_json(self.readings())
 
 
 _OWN = ("index", "uuid", "pci", "name", "lost")

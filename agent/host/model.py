@@ -7,7 +7,7 @@ from typing import Any
 
 from agent.clock import Instant, timestamp
 from agent.host.gpu import Gpu
-from agent.host.reading import Known, Reading, Unknown, as_json, split
+from agent.host.reading import Known, Reading, Unknown, as_json, to_json
 from agent.quantity import Bytes
 
 
@@ -74,9 +74,8 @@ class HostFacts:
     """When it booted, seconds since the epoch."""
 
     def to_json(self) -> dict[str, Any]:
-        values, unknown = split({"boot_id": self.boot_id, "booted": self.booted})
         own = {"hostname": self.hostname, "kernel": self.kernel, "machine": self.machine, "cpus": self.cpus}
-        return own | values | {"unknown": unknown}
+        return own | to_json({"boot_id": self.boot_id, "booted": self.booted})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,11 +117,9 @@ class Host:
     gpus: Reading[tuple[Gpu, ...]]
 
     def to_json(self) -> dict[str, Any]:
-        values, unknown = split({"memory": self.memory, "gpus": self.gpus})
-        own = {"at": timestamp(self.at.wall), **self.facts.to_json(), "driver": self.driver.to_json()}
-        return own | values | {"unknown": own["unknown"] | unknown}
+        own = {"at": timestamp(self.at.wall), "facts": self.facts.to_json(), "driver": self.driver.to_json()}
+        return own | to_json({"memory": self.memory, "gpus": self.gpus})
 
 
 def _json_of(record: HostMemory | Driver) -> dict[str, Any]:
-    values, unknown = split({field.name: getattr(record, field.name) for field in fields(record)})
-    return values | {"unknown": unknown}
+    return to_json({field.name: getattr(record, field.name) for field in fields(record)})

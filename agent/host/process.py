@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
-from agent.host.reading import Reading, as_json, split
+from agent.host.reading import Reading, as_json, to_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,9 +46,8 @@ class Process:
 
     def to_json(self) -> dict[str, Any]:
         readings: dict[str, Reading[Any]] = {"uid": self.uid, "cgroup": self.cgroup}
-        values, unknown = split(readings)
         own = {field.name: as_json(getattr(self, field.name)) for field in fields(self) if field.name not in readings}
-        return own | values | {"unknown": unknown}
+        return own | to_json(readings)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -44,11 +44,17 @@ def describe(reading: Reading[T], show: Callable[[T], str] = str) -> str:
     return show(reading.value) if isinstance(reading, Known) else f"unknown ({reading.reason})"
 
 
-def split(readings: dict[str, Reading[Any]]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Readings as JSON carries them: name → value or None, and for each None its reason."""
+def to_json(readings: Mapping[str, Reading[Any]]) -> dict[str, Any]:
+    """Readings as JSON carries them: name → value or null; the reason of each null by name in `unknown`.
+
+    `unsupported` names those of them that this device or kernel never has.
+    """
+    missing = {name: reading for name, reading in readings.items() if isinstance(reading, Unknown)}
     values = {name: as_json(value_of(reading)) for name, reading in readings.items()}
-    reasons = {name: reading.reason for name, reading in readings.items() if isinstance(reading, Unknown)}
-    return values, reasons
+    return values | {
+        "unknown": {name: reading.reason for name, reading in missing.items()},
+        "unsupported": [name for name, reading in missing.items() if reading.unsupported],
+    }
 
 
 def as_json(value: Any) -> Any:
