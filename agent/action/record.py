@@ -92,6 +92,10 @@ class Takedown:
     cut: int | None = None
     """Connections that were still there when TERM was sent."""
     removed_at: float | None = None
+    members: tuple[tuple[int, int], ...] = ()
+    """Pid and start time (clock ticks since boot) of the container's processes when it was asked to end."""
+    container: str | None = None
+    """Its id, for what outlives it."""
     orphans_ended_at: float | None = None
 
 

@@ -1,0 +1,83 @@
+"""Long work that a person asked for. What became of it is read from the record, so it outlives the agent (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from agent.action.record import Deployment, Desired, State
+
+DEPLOY, STOP, START, RESTART, REMOVE = "deploy", "stop", "start", "restart", "remove"
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One request and where it stands. `state`: `running`, `done` or `failed`; `error` as the API's error object.
+
+    `generation` is the deployment's at the time of asking: a start is done when a later one runs.
+    """
+
+    id: str
+    slug: str
+    kind: str
+    created: float
+    plan_id: str | None = None
+    generation: int = 0
+    state: str = "running"
+    ended: float | None = None
+    error: Mapping[str, Any] | None = None
+    progress: Mapping[str, Any] = field(default_factory=dict)
+    by: str = ""
+
+    @property
+    def over(self) -> bool:
+        return self.state != "running"
+
+
+def follow(operation: Operation, record: Deployment | None, now: float) -> Operation:
+    """Where the operation stands, by the record (None: the deployment is gone)."""
+    if operation.over:
+        return operation
+    if record is None:
+        return end(operation, now) if operation.kind == REMOVE else fail(operation, "the deployment was removed", now)
+    match operation.kind:
+        case "deploy" | "start" | "restart":
+            return follow_start(operation, record, now)
+        case "stop":
+            return end(operation, now) if at_rest(record) else follow_down(operation, record, now)
+        case _:
+            return follow_down(operation, record, now)
+
+
+def follow_start(operation: Operation, record: Deployment, now: float) -> Operation:
+    """Done once a container of the asked plan runs that did not run before, or runs already as asked."""
+    plan = operation.plan_id in (None, record.plan_id)
+    later = record.generation > operation.generation or operation.kind in (DEPLOY, START)
+    if plan and later and record.next_plan is None and record.started_at is not None and record.takedown is None:
+        return end(operation, now)
+    if record.desired is not Desired.RUNNING:
+        return fail(operation, f"it was asked to be {record.desired.value} meanwhile: {record.why}", now)
+    if record.state in (State.FAILED, State.QUARANTINED) and record.takedown is None:
+        return fail(operation, record.why, now)
+    return replace(operation, progress={**operation.progress, "state": record.state.value, "text": record.why})
+
+
+def follow_down(operation: Operation, record: Deployment, now: float) -> Operation:
+    if record.state is State.QUARANTINED and record.takedown is None:
+        return fail(operation, record.why, now)
+    return replace(operation, progress={**operation.progress, "state": record.state.value, "text": record.why})
+
+
+def at_rest(record: Deployment) -> bool:
+    return record.state is State.STOPPED and record.takedown is None
+
+
+def end(operation: Operation, now: float) -> Operation:
+    return replace(operation, state="done", ended=now)
+
+
+def fail(operation: Operation, why: str, now: float, code: str = "operation.failed") -> Operation:
+    """Failed for a reason; a refusal brings its own error object instead."""
+    error = {"code": code, "message": f"cannot {operation.kind} {operation.slug}: {why}", "hint": "", "details": {}}
+    return replace(operation, state="failed", ended=now, error=error)

@@ -1,0 +1,183 @@
+"""State in SQLite: one file, written by one thread, each call one transaction."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from agent.action.codec import operation_from_json, record_from_json, record_to_json
+from agent.action.operation import Operation
+from agent.action.record import Deployment
+from agent.action.store import Event
+from agent.errors import AgentError
+
+T = TypeVar("T")
+VERSION = 1
+KEPT_EVENTS = 20_000
+KEPT_OPERATIONS = 500
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS deployment (slug TEXT PRIMARY KEY, record TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS plan (plan_id TEXT PRIMARY KEY, slug TEXT NOT NULL, at REAL NOT NULL, plan TEXT NOT NULL);
+CREATE INDEX IF NOT EXISTS plan_slug ON plan (slug, at);
+CREATE TABLE IF NOT EXISTS operation (id TEXT PRIMARY KEY, slug TEXT NOT NULL, created REAL NOT NULL,
+  state TEXT NOT NULL, operation TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS event (seq INTEGER PRIMARY KEY AUTOINCREMENT, at REAL NOT NULL, slug TEXT NOT NULL,
+  kind TEXT NOT NULL, text TEXT NOT NULL, data TEXT NOT NULL);
+CREATE INDEX IF NOT EXISTS event_slug ON event (slug, seq);
+CREATE TABLE IF NOT EXISTS learned (slug TEXT NOT NULL, key TEXT NOT NULL, value REAL NOT NULL, at REAL NOT NULL,
+  PRIMARY KEY (slug, key));
+"""
+
+
+class StateTrouble(AgentError):
+    """The state file cannot be read or written."""
+
+    code = "state.failed"
+    message = "cannot use the state file {path}: {why}"
+    hint = "check its file system and rights; containers go on running and are adopted once it can be read again"
+
+
+class NewerState(StateTrouble):
+    """Written by a newer agent: refused, not eaten."""
+
+    code = "state.newer"
+    message = (
+        "cannot use the state file {path}: a newer recipe-agent wrote it (version {found}, this one knows {known})"
+    )
+    hint = "install that version again, or move the file away to start from nothing"
+
+
+class SqliteStore:
+    """The state file. WAL, so that a kill leaves the old or the new; every call runs on the store's own thread."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="state")
+        self._db: sqlite3.Connection | None = None
+
+    async def _run(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._work, work)
+
+    def _work(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        try:
+            if self._db is None:
+                self._db = _open(self._path)
+            with self._db:
+                return work(self._db)
+        except (sqlite3.Error, OSError) as error:
+            raise StateTrouble(path=self._path, why=error) from error
+
+    async def load(self) -> tuple[Deployment, ...]:
+        rows = await self._run(lambda db: db.execute("SELECT record FROM deployment ORDER BY slug").fetchall())
+        return tuple(record_from_json(json.loads(row[0])) for row in rows)
+
+    async def save(self, record: Deployment) -> None:
+        text = json.dumps(record_to_json(record))
+        await self._run(lambda db: db.execute("REPLACE INTO deployment VALUES (?, ?)", (record.slug, text)))
+
+    async def forget(self, slug: str) -> None:
+        await self._run(lambda db: db.execute("DELETE FROM deployment WHERE slug = ?", (slug,)))
+
+    async def save_plan(self, slug: str, plan: Mapping[str, Any]) -> None:
+        row = (plan["plan_id"], slug, time.time(), json.dumps(plan))
+        await self._run(lambda db: db.execute("REPLACE INTO plan VALUES (?, ?, ?, ?)", row))
+
+    async def plan(self, plan_id: str) -> Mapping[str, Any] | None:
+        row = await self._run(lambda db: db.execute("SELECT plan FROM plan WHERE plan_id = ?", (plan_id,)).fetchone())
+        return None if row is None else json.loads(row[0])
+
+    async def history(self, slug: str) -> tuple[Mapping[str, Any], ...]:
+        query = "SELECT plan_id, at FROM plan WHERE slug = ? ORDER BY at"
+        rows = await self._run(lambda db: db.execute(query, (slug,)).fetchall())
+        return tuple({"plan_id": plan_id, "at": at} for plan_id, at in rows)
+
+    async def save_operation(self, operation: Operation) -> None:
+        row = (operation.id, operation.slug, operation.created, operation.state, json.dumps(asdict(operation)))
+
+        def write(db: sqlite3.Connection) -> None:
+            db.execute("REPLACE INTO operation VALUES (?, ?, ?, ?, ?)", row)
+            db.execute(
+                "DELETE FROM operation WHERE state != 'running' AND id NOT IN "
+                "(SELECT id FROM operation ORDER BY created DESC LIMIT ?)",
+                (KEPT_OPERATIONS,),
+            )
+
+        await self._run(write)
+
+    async def operation(self, operation_id: str) -> Operation | None:
+        query = "SELECT operation FROM operation WHERE id = ?"
+        row = await self._run(lambda db: db.execute(query, (operation_id,)).fetchone())
+        return None if row is None else operation_from_json(json.loads(row[0]))
+
+    async def operations(self, slug: str | None = None, *, open_only: bool = False) -> tuple[Operation, ...]:
+        query = (
+            "SELECT operation FROM operation WHERE (?1 IS NULL OR slug = ?1) AND (NOT ?2 OR state = 'running') "
+            "ORDER BY created"
+        )
+        rows = await self._run(lambda db: db.execute(query, (slug, open_only)).fetchall())
+        return tuple(operation_from_json(json.loads(row[0])) for row in rows)
+
+    async def add_event(self, event: Event) -> Event:
+        row = (event.at, event.slug, event.kind, event.text, json.dumps(dict(event.data)))
+
+        def write(db: sqlite3.Connection) -> int:
+            cursor = db.execute("INSERT INTO event (at, slug, kind, text, data) VALUES (?, ?, ?, ?, ?)", row)
+            seq = int(cursor.lastrowid or 0)
+            if seq % 256 == 0:
+                db.execute("DELETE FROM event WHERE seq <= ?", (seq - KEPT_EVENTS,))
+            return seq
+
+        return replace(event, seq=await self._run(write))
+
+    async def events(self, slug: str | None = None, *, after: int = 0, limit: int = 200) -> tuple[Event, ...]:
+        query = (
+            "SELECT seq, at, slug, kind, text, data FROM event WHERE seq > ?1 AND (?2 IS NULL OR slug = ?2) "
+            "ORDER BY seq DESC LIMIT ?3"
+        )
+        rows = await self._run(lambda db: db.execute(query, (after, slug, limit)).fetchall())
+        return tuple(
+            Event(seq=seq, at=at, slug=owner, kind=kind, text=text, data=json.loads(data))
+            for seq, at, owner, kind, text, data in reversed(rows)
+        )
+
+    async def learn(self, slug: str, figures: Mapping[str, float]) -> None:
+        rows = [(slug, key, value, time.time()) for key, value in figures.items()]
+        await self._run(lambda db: db.executemany("REPLACE INTO learned VALUES (?, ?, ?, ?)", rows))
+
+    async def learned(self, slug: str) -> Mapping[str, float]:
+        query = "SELECT key, value FROM learned WHERE slug = ?"
+        return dict(await self._run(lambda db: db.execute(query, (slug,)).fetchall()))
+
+    async def close(self) -> None:
+        def shut() -> None:
+            if self._db is not None:
+                self._db.close()
+                self._db = None
+
+        await asyncio.get_running_loop().run_in_executor(self._thread, shut)
+        self._thread.shutdown(wait=False)
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    db = sqlite3.connect(path, timeout=5.0, check_same_thread=False)
+    db.execute("PRAGMA journal_mode = WAL")
+    # NORMAL loses nothing to a kill of the agent; FULL also keeps the last step through a power cut, which is a
+    # reboot, after which what should run is started again whatever the last step was
+    db.execute("PRAGMA synchronous = NORMAL")
+    found = int(db.execute("PRAGMA user_version").fetchone()[0])
+    if found > VERSION:
+        db.close()
+        raise NewerState(path=path, found=found, known=VERSION)
+    db.executescript(SCHEMA)
+    db.execute(f"PRAGMA user_version = {VERSION}")
+    db.commit()
+    return db
