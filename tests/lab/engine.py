@@ -1,6 +1,6 @@
 """A Docker Engine of the lab's own, from unpacked packages, in the lab's namespaces.
 
-    with engine.running(session_folder() / "engine") as docker_engine:
+    with engine.running("mine") as docker_engine:
         docker_engine.docker("run", "-d", "--gpus", "all", "-p", "8095:8095", …)
         docker.DockerClient(base_url=docker_engine.docker_host)
 
@@ -34,13 +34,13 @@ FIREWALL_NAMES = ("iptables", "ip6tables", "iptables-save", "ip6tables-save", "i
 
 
 class Engine:
-    """One dockerd with its own containerd; `folder` holds its data, its log and its socket."""
+    """One dockerd with its own containerd; `folder` (of its name, in the session's) holds its data, log and socket."""
 
-    def __init__(self, folder: Path, options: Sequence[str] = ()) -> None:
-        self.folder = folder
+    def __init__(self, name: str, options: Sequence[str] = ()) -> None:
+        self._session = session_folder()
+        self.folder = folder = self._session / name
         self.socket = folder / "docker.sock"
         self.log = folder / "dockerd.log"
-        self._session = session_folder()
         self._root = packages.fetch(packages.ENGINE)
         self._options = tuple(options)
         self._process: subprocess.Popen[bytes] | None = None
@@ -82,7 +82,10 @@ class Engine:
             time.sleep(0.05)
 
     def stop(self) -> None:
-        """Ends it and its containers, and waits until it is gone."""
+        """Ends it and its containers, and waits until it is gone; also one that a test froze or killed."""
+        if self._process is None or self._process.poll() is not None:
+            self.start()  # the containers of a killed one live on, and a new one finds them
+        os.kill(self.pid, signal.SIGCONT)
         self.docker("rm", "--force", "--volumes", *self.docker("ps", "--all", "--quiet").split(), check=False)
         self.end(signal.SIGTERM)
 
@@ -164,7 +167,7 @@ class Engine:
         runc = self._root / "usr/sbin/runc"
         _script(
             self._programs / "lab-runc",
-            f'case " $* " in *" create "*) {relax} "$@" || exit ;; esac\nexec {runc} "$@"',
+            f'case " $* " in *" create "* | *" exec "*) {relax} "$@" || exit ;; esac\nexec {runc} "$@"',
         )
 
     def _firewall_flavour(self) -> str:
@@ -185,9 +188,12 @@ class Engine:
 
 
 @contextmanager
-def running(folder: Path, options: Sequence[str] = ()) -> Iterator[Engine]:
-    """An Engine that answers, ended with its containers after the block. `options` are further ones of dockerd."""
-    engine = Engine(folder, options)
+def running(name: str, options: Sequence[str] = ()) -> Iterator[Engine]:
+    """An Engine that answers, ended with its containers after the block. `options` are further ones of dockerd.
+
+    Raises Unavailable outside the lab's namespaces, and where it does not start.
+    """
+    engine = Engine(name, options)
     engine.start()
     try:
         yield engine

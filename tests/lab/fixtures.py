@@ -5,42 +5,77 @@ A part that this machine cannot have makes its tests skip with the reason; under
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
+from typing import NoReturn, TypeVar
 
 import pytest
 
-from tests.lab import engine
-from tests.lab.place import Unavailable, session_folder
+from tests.lab import engine, gitserver, prometheus, recipesite, registry
+from tests.lab.place import Unavailable
+
+Part = TypeVar("Part")
+NUMBERS = itertools.count(1)
 
 
-@contextmanager
-def or_skip() -> Iterator[None]:
-    """Turns a part that cannot be had into a skip, or under CI into a failure."""
+def without(gap: Unavailable) -> NoReturn:
+    """Ends a test whose part cannot be had: a skip, and a failure under CI."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(str(gap))
+    pytest.skip(str(gap))
+
+
+def entered(stack: ExitStack, part: AbstractContextManager[Part]) -> Part:
+    """The part, entered; only what stands in the way of having it skips, not what a test does with it."""
     try:
-        yield
+        return stack.enter_context(part)
     except Unavailable as gap:
-        if os.environ.get("CI") == "true":
-            pytest.fail(str(gap))
-        pytest.skip(str(gap))
+        without(gap)
 
 
 @pytest.fixture(scope="session")
 def lab_engine() -> Iterator[engine.Engine]:
     """One Docker Engine for the whole run. A test names its containers itself and removes them."""
-    with or_skip():
-        docker_engine = engine.Engine(session_folder() / "engine")
-        docker_engine.start()
-    yield docker_engine
-    docker_engine.stop()
+    with ExitStack() as stack:
+        yield entered(stack, engine.running("engine"))
 
 
 @pytest.fixture
 def own_engine(request: pytest.FixtureRequest) -> Iterator[engine.Engine]:
-    """An Engine for one test alone, which may stop, freeze or kill it. Options: `indirect=True` with a list of them."""
-    with or_skip():
-        docker_engine = engine.Engine(session_folder() / "own", getattr(request, "param", ()))
-        docker_engine.start()
-    yield docker_engine
-    docker_engine.stop()
+    """An Engine for one test alone, which may stop, freeze or kill it; indirect parameters are dockerd's options."""
+    with ExitStack() as stack:
+        name = f"own-{next(NUMBERS)}"
+        yield entered(stack, engine.running(name, getattr(request, "param", ())))
+
+
+@pytest.fixture
+def lab_registry(tmp_path: Path) -> Iterator[str]:
+    """`127.0.0.1:PORT` of an empty registry of images that the lab's Engine can reach."""
+    with ExitStack() as stack:
+        yield entered(stack, registry.running(tmp_path))
+
+
+@pytest.fixture(scope="session")
+def prometheus_tools() -> prometheus.Tools:
+    """prometheus, promtool, alertmanager and amtool."""
+    try:
+        return prometheus.tools()
+    except Unavailable as gap:
+        without(gap)
+
+
+@pytest.fixture
+def git_server(tmp_path: Path) -> Iterator[gitserver.GitServer]:
+    """A git server on loopback with no repositories yet."""
+    with ExitStack() as stack:
+        yield entered(stack, gitserver.running(tmp_path))
+
+
+@pytest.fixture
+def recipe_site() -> Iterator[recipesite.RecipeSite]:
+    """A recipe site on loopback that publishes nothing yet."""
+    with recipesite.running() as site:
+        yield site

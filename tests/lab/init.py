@@ -20,8 +20,8 @@ from types import FrameType
 LEFT_BEHIND = 70
 GRACE_S = 5.0
 
-# Docker's key and configuration; containerd's plug-ins.
-WRITTEN_BY_AN_ENGINE = (Path("/etc"), Path("/opt"))
+# Docker keeps a key in /etc, containerd its plug-ins in /opt; Alertmanager finds its template in /usr/share only.
+COVERED = (Path("/etc"), Path("/opt"), Path("/usr/share"))
 
 _MS_BIND, _MS_REC = 0x1000, 0x4000
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 0x1
@@ -30,7 +30,7 @@ _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 0x1
 def main(command: list[str]) -> int:
     """Runs `command` and returns its exit status, or LEFT_BEHIND where it succeeded but left processes running."""
     hide(Path("/run"))
-    for folder in WRITTEN_BY_AN_ENGINE:
+    for folder in COVERED:
         cover(folder)
     raise_loopback()
     status = supervise(command)
@@ -51,7 +51,7 @@ def hide(folder: Path) -> None:
 
 def cover(folder: Path) -> None:
     """Lets a folder of the host's be read as it is, while what is written to it stays in these namespaces."""
-    layers = Path("/run/lab") / folder.name
+    layers = Path("/run/lab", *folder.parts[1:])
     for name in ("lower", "upper", "work"):
         (layers / name).mkdir(parents=True)
     mount(str(folder), layers / "lower", None, _MS_BIND | _MS_REC)

@@ -17,13 +17,22 @@ CAPABILITY_NUMBERS = {"CAP_SYS_RESOURCE": 24}
 
 
 def main(arguments: list[str]) -> int:
-    """Rewrites `config.json` of the bundle that `--bundle` names."""
-    if "--bundle" in arguments:
-        path = Path(arguments[arguments.index("--bundle") + 1]) / "config.json"
+    """Rewrites `config.json` of the folder that `--bundle` names (create) or the file that `--process` names (exec)."""
+    may_raise, lacks = may_raise_memlock(), lacking()
+    if bundle := _value(arguments, "--bundle"):
+        path = Path(bundle) / "config.json"
         configuration = json.loads(path.read_text())
-        relax(configuration["process"], may_raise_memlock(), lacking())
+        relax(configuration["process"], may_raise, lacks)
         path.write_text(json.dumps(configuration))
+    if process := _value(arguments, "--process"):
+        configuration = json.loads(Path(process).read_text())
+        relax(configuration, may_raise, lacks)
+        Path(process).write_text(json.dumps(configuration))
     return 0
+
+
+def _value(arguments: list[str], flag: str) -> str | None:
+    return arguments[arguments.index(flag) + 1] if flag in arguments else None
 
 
 def relax(process: dict[str, Any], may_raise: bool, lacks: set[str]) -> None:

@@ -1,0 +1,185 @@
+"""Images made from this machine, since no registry can be relied on: Python with the engine simulator, and busybox.
+
+    images.simulator(docker_engine, "pp4-exl3:v14")     # `docker run --entrypoint vllm pp4-exl3:v14 serve MODEL …`
+    images.busybox(docker_engine, "busybox:lab")
+
+Python, its library and the shared objects that they need lie in the image where they lie on the host, so that Python
+finds itself; nothing is installed and no distribution is assumed. The archives are kept in the lab's folder under a
+name made from their content.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+import subprocess
+import sys
+import sysconfig
+import tarfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from tests.lab import packages
+from tests.lab.engine import Engine
+from tests.lab.place import REPOSITORY, lab_folder
+
+SIMULATOR = REPOSITORY / "tests" / "lab" / "simulator"
+SIMULATOR_HOME = "/opt/lab"
+
+# What an engine's image has on its PATH; each is started with the words of the recipe's launch.
+ENGINE_PROGRAMS = ("vllm",)
+
+# Parts of Python's library that no engine needs; they are two thirds of its weight.
+UNUSED = re.compile(
+    r"(^|/)(test|tests|idlelib|ensurepip|lib2to3|tkinter|turtledemo|pydoc_data|site-packages|dist-packages|config-[^/]*)/"
+    r"|_test[a-z]*\.|_tkinter\.|xxlimited|\.opt-[12]\.pyc$|\.a$"
+)
+
+
+def simulator(engine: Engine, *tags: str, source: Path = SIMULATOR) -> None:
+    """Gives `engine` an image with Python and the engine simulator, under each of the names `tags`."""
+    key = _key(*_python_identity(), *(piece for path in _sources(source) for piece in (path.name, path.read_bytes())))
+    _give(engine, f"simulator-{key}", tags, lambda image: _add_simulator(image, source))
+
+
+def busybox(engine: Engine, *tags: str) -> None:
+    """Gives `engine` an image with a shell and small programs, under each of the names `tags`."""
+    _give(engine, f"busybox-{_key()}", tags, lambda image: None)
+
+
+class Image:
+    """A root file system that is being written, with busybox and what every program expects."""
+
+    def __init__(self, archive: tarfile.TarFile) -> None:
+        self._archive = archive
+        self._seen: set[str] = set()
+        for folder in ("/tmp", "/root", "/var/tmp"):  # world-writable where a host's are
+            self.folder(folder, 0o700 if folder == "/root" else 0o1777)
+        self.text("/etc/passwd", "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n")
+        self.text("/etc/group", "root:x:0:\nnogroup:x:65534:\n")
+        self._busybox(packages.fetch(packages.ENGINE) / "bin/busybox")
+
+    def folder(self, path: str, mode: int) -> None:
+        """An empty folder."""
+        entry = self._entry(path, mode)
+        entry.type = tarfile.DIRTYPE
+        self._archive.addfile(entry)
+
+    def text(self, path: str, content: str, mode: int = 0o644) -> None:
+        """A file of this content."""
+        self._bytes(self._entry(path, mode), content.encode())
+
+    def link(self, path: str, target: str) -> None:
+        """A symbolic link."""
+        entry = self._entry(path, 0o777)
+        entry.type, entry.linkname = tarfile.SYMTYPE, target
+        self._archive.addfile(entry)
+
+    def file(self, source: Path, path: str | None = None) -> None:
+        """A file of the host's, at its own place or at `path`; what a link points at. Its time is kept, to the second:
+        Python holds it against the one in its compiled files."""
+        where = path or str(source)
+        if where in self._seen:
+            return
+        self._seen.add(where)
+        entry = self._entry(where, source.stat().st_mode & 0o755)
+        entry.mtime = int(source.stat().st_mtime)
+        self._bytes(entry, source.read_bytes())
+
+    def _bytes(self, entry: tarfile.TarInfo, content: bytes) -> None:
+        entry.size = len(content)
+        self._archive.addfile(entry, io.BytesIO(content))
+
+    def _entry(self, path: str, mode: int) -> tarfile.TarInfo:
+        entry = tarfile.TarInfo(path.removeprefix("/"))
+        entry.mode = mode
+        return entry
+
+    def _busybox(self, program: Path) -> None:
+        self.file(program, "/bin/busybox")
+        for name in subprocess.run([program, "--list"], capture_output=True, text=True, check=True).stdout.split():
+            if name != "busybox":
+                self.link(f"/bin/{name}", "busybox")
+        self.link("/usr/bin/env", "/bin/busybox")
+
+
+def _give(engine: Engine, name: str, tags: tuple[str, ...], fill: Callable[[Image], None]) -> None:
+    own = f"recipe-agent-lab/{name.replace('-', ':')}"
+    if not engine.docker("image", "ls", "--quiet", own):
+        path = "ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+        engine.docker("import", "--change", path, str(_archive(name, fill)), own)
+    for tag in tags:
+        engine.docker("tag", own, tag)
+
+
+def _archive(name: str, fill: Callable[[Image], None]) -> Path:
+    """The image's file in the lab's folder, made when it is not there; older ones of its kind go."""
+    home = lab_folder() / "images"
+    path = home / f"{name}.tar"
+    with packages.locked(home / "lock"):
+        if not path.is_file():
+            draft = path.with_suffix(".draft")
+            with tarfile.open(draft, "w") as archive:
+                fill(Image(archive))
+            for older in home.glob(f"{name.partition('-')[0]}-*.tar"):
+                older.unlink()
+            draft.rename(path)
+    return path
+
+
+def _add_simulator(image: Image, source: Path) -> None:
+    for path in _python_files():
+        image.file(path)
+    image.link("/usr/local/bin/python3", str(_interpreter()))
+    for path in _sources(source):
+        image.file(path, f"{SIMULATOR_HOME}/simulator/{path.relative_to(source)}")
+    for program in ENGINE_PROGRAMS:
+        # A recipe may set PYTHONPATH, so the simulator's place is told here
+        image.text(f"/usr/local/bin/{program}", _launcher(), 0o755)
+
+
+def _launcher() -> str:
+    return (
+        "#!/usr/local/bin/python3\n"
+        "import runpy, sys\n"
+        f'sys.path.insert(0, "{SIMULATOR_HOME}")\n'
+        'runpy.run_module("simulator", run_name="__main__", alter_sys=True)\n'
+    )
+
+
+def _sources(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+
+
+def _interpreter() -> Path:
+    """The interpreter that the virtual environment was made with."""
+    return Path(sys.base_prefix, "bin", f"python{sys.version_info.major}.{sys.version_info.minor}").resolve()
+
+
+def _python_files() -> Iterator[Path]:
+    library = Path(sysconfig.get_path("stdlib"))
+    paths = sorted(path for path in library.rglob("*") if path.is_file())
+    found = [path for path in paths if not UNUSED.search(str(path.relative_to(library)))]
+    yield _interpreter()
+    yield from found
+    yield from _shared_objects([_interpreter(), *(path for path in found if path.suffix == ".so")])
+
+
+def _shared_objects(programs: list[Path]) -> list[Path]:
+    """The libraries that the dynamic loader finds for them here, and the loader itself."""
+    listed = subprocess.run(["ldd", *programs], capture_output=True, text=True, check=True).stdout
+    return sorted({Path(path) for path in re.findall(r"^\t(?:\S+ => )?(/\S+) \(0x", listed, re.MULTILINE)})
+
+
+def _python_identity() -> tuple[str, ...]:
+    return (sys.version, sys.base_prefix, str(_interpreter().stat().st_mtime_ns))
+
+
+def _key(*pieces: str | bytes) -> str:
+    """A name for an image of these pieces, made in the way that this file says."""
+    own = (Path(__file__).read_bytes(), packages.fetch(packages.ENGINE).name)
+    digest = hashlib.sha256()
+    for piece in (*own, *pieces):
+        digest.update(hashlib.sha256(piece.encode() if isinstance(piece, str) else piece).digest())
+    return digest.hexdigest()[:12]
