@@ -1,0 +1,84 @@
+"""Gather the evidence of one incident in parallel, under one deadline, into a folder that appears whole."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.errors import AgentError
+from agent.incident.model import Case, Gather, Incident
+from agent.incident.redact import redact, redact_text
+
+DEADLINE_S = 30.0
+LARGEST_PIECE = 32 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One file of evidence, or why there is none."""
+
+    name: str
+    data: bytes | None
+    missing: str = ""
+
+
+async def keep(shelf: Path, case: Case, sources: Mapping[str, Gather], deadline_s: float = DEADLINE_S) -> Incident:
+    """Gather `sources` (file name → how to get it) and write them. What fails or is late is named, not waited for."""
+    started = time.monotonic()
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(gather(name, source, deadline_s)) for name, source in sources.items()]
+    pieces = [task.result() for task in tasks]
+    incident = Incident(
+        id=case.id,
+        slug=case.slug,
+        kind=case.kind,
+        why=redact_text(case.why),
+        at=case.at,
+        generation=case.generation,
+        seconds=time.monotonic() - started,
+        evidence={piece.name: len(piece.data) for piece in pieces if piece.data is not None},
+        missing={piece.name: piece.missing for piece in pieces if piece.data is None},
+    )
+    await asyncio.to_thread(write, shelf, case, incident, pieces)
+    return incident
+
+
+async def gather(name: str, source: Gather, deadline_s: float) -> Piece:
+    """One piece. A source that breaks must not cost the others, whatever it raises of the family."""
+    try:
+        async with asyncio.timeout(deadline_s):
+            raw = await source()
+    except TimeoutError:
+        return Piece(name, None, f"not to be had within {deadline_s:.0f} s")
+    except (AgentError, OSError, ValueError) as error:
+        return Piece(name, None, str(error) or type(error).__name__)
+    return Piece(name, clean(name, raw))
+
+
+def clean(name: str, raw: str | bytes) -> bytes:
+    """Without secrets, and no larger than a piece may be: the end is kept, since that is where things broke."""
+    text = raw if isinstance(raw, str) else raw.decode("utf-8", "replace")
+    if name.endswith(".json"):
+        return json.dumps(redact(json.loads(text)), indent=1).encode()[:LARGEST_PIECE]
+    return redact_text(text[-LARGEST_PIECE:]).encode()
+
+
+def write(shelf: Path, case: Case, incident: Incident, pieces: list[Piece]) -> None:
+    """The folder under a name of its own, then renamed: an incident is there whole or not at all."""
+    partial, final = shelf / f".{case.id}.partial", shelf / case.id
+    shelf.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(mode=0o750)
+    for piece in pieces:
+        if piece.data is not None:
+            (partial / piece.name).write_bytes(piece.data)
+    summary = {**incident.to_json(), "verdict": redact(dict(case.verdict)), "plan_id": case.plan_id}
+    (partial / "incident.json").write_text(json.dumps(summary, indent=1))
+    if final.exists():
+        shutil.rmtree(final)
+    partial.rename(final)

@@ -1,0 +1,84 @@
+"""Evidence is gathered under one deadline, appears whole, and stays as long as it may."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import os
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from agent.errors import NotFound, RuntimeTrouble
+from agent.incident.keep import keep
+from agent.incident.model import Case
+from agent.incident.shelf import export, incidents, show, tidy
+
+
+def case(kind: str = "busy", at: float = 1_800_000_000.0) -> Case:
+    return Case(
+        slug="demo", kind=kind, why="nothing moves", at=at, generation=2, container="c2", plan_id="p", verdict={"a": 1}
+    )
+
+
+async def text() -> str:
+    return "HF_TOKEN=hf_abcdefgh12345678 and a fact"
+
+
+async def fails() -> str:
+    raise RuntimeTrouble(action="inspect the container", why="no answer")
+
+
+async def late() -> str:
+    await asyncio.Event().wait()
+    return ""
+
+
+async def test_what_fails_or_is_late_is_named_and_costs_nothing_else(tmp_path: Path) -> None:
+    """Two of three sources give nothing: the third is kept and the reasons are."""
+    incident = await keep(tmp_path, case(), {"log.txt": text, "inspect.json": fails, "gpus.json": late}, deadline_s=0.2)
+    assert set(incident.evidence) == {"log.txt"}
+    assert "no answer" in incident.missing["inspect.json"]
+    assert "within" in incident.missing["gpus.json"]
+    assert "hf_abcdefgh" not in (tmp_path / incident.id / "log.txt").read_text()
+    assert show(tmp_path, incident.id)["verdict"] == {"a": 1}
+
+
+async def test_a_kill_midway_leaves_no_half_incident(tmp_path: Path) -> None:
+    """A cancelled gathering shows nothing in the list."""
+    task = asyncio.create_task(keep(tmp_path, case(), {"x.txt": late}))
+    await asyncio.sleep(0.05)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert incidents(tmp_path) == []
+
+
+async def test_export_is_one_archive_with_every_file(tmp_path: Path) -> None:
+    """The archive holds what the folder holds, under the incident's name."""
+    incident = await keep(tmp_path, case(), {"log.txt": text})
+    with tarfile.open(fileobj=io.BytesIO(export(tmp_path, incident.id)), mode="r:gz") as archive:
+        names = archive.getnames()
+        member = archive.extractfile(f"{incident.id}/incident.json")
+        assert member is not None
+        assert json.load(member)["kind"] == "busy"
+    assert sorted(names) == [f"{incident.id}/incident.json", f"{incident.id}/log.txt"]
+
+
+@pytest.mark.parametrize("name", ["../secret", "a/b", ".hidden", "none"])
+def test_an_id_is_no_path(tmp_path: Path, name: str) -> None:
+    """Only a name of a kept incident is one."""
+    with pytest.raises(NotFound):
+        show(tmp_path, name)
+
+
+async def test_old_and_large_evidence_goes_oldest_first(tmp_path: Path) -> None:
+    """Age first, then size; the newest always stays."""
+    old = await keep(tmp_path, case(at=1_700_000_000.0), {"log.txt": text})
+    middle = await keep(tmp_path, case(at=1_800_000_000.0), {"log.txt": text})
+    newest = await keep(tmp_path, case(at=1_800_000_100.0), {"log.txt": text})
+    os.utime(tmp_path / old.id, (1_700_000_000, 1_700_000_000))
+    assert tidy(tmp_path, keep_days=90, max_bytes=10**9, now=1_800_000_200.0) == [old.id]
+    assert tidy(tmp_path, keep_days=90_000, max_bytes=1) == [middle.id]
+    assert [one.id for one in incidents(tmp_path, "demo")] == [newest.id]
