@@ -50,6 +50,8 @@ class Seen:
     unreachable: str | None = None
     release: Release | None = None
     survivors: tuple[Survivor, ...] = ()
+    members: tuple[tuple[int, int], ...] = ()
+    """Pid and start time of the container's processes at the last look at them."""
     clients: int | None = None
     canary_out: bool = False
     can_abort: tuple[str, ...] = ()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from agent.action.budget import Budget
 from agent.action.model import (
@@ -29,6 +30,7 @@ from agent.action.model import (
 from agent.action.record import Deployment, Desired, Fault, Reason, State, Supervision, Takedown
 from agent.action.seen import Seen
 from agent.engines.model import FailureClass
+from agent.preflight.model import Finding
 from agent.verdict.model import Judged, Verdict
 
 SERVING = frozenset({Judged.READY, Judged.BUSY})
@@ -41,6 +43,11 @@ class Outcome:
     container: str | None = None
     incident: str | None = None
     refused: str | None = None
+    error: Mapping[str, Any] | None = None
+    """The refusal as the API's error object."""
+    findings: tuple[Finding, ...] = ()
+    note: str = ""
+    """What did not go as it should and does not stop the step."""
     aborted: str = ""
     baseline: Mapping[str, int] = field(default_factory=dict)
     host: int | None = None
@@ -51,6 +58,9 @@ def look(record: Deployment, seen: Seen, elapsed: float) -> Deployment:
     verdict = seen.verdict
     if seen.unreachable is not None:
         return record.at(State.UNOBSERVABLE, f"cannot look: {seen.unreachable}", seen.now.wall)
+    if (down := record.takedown) is not None and down.container is None and record.container is not None:
+        # a person's stop begins without a look; what runs is noted before anything is sent to it
+        return replace(record, takedown=replace(down, members=seen.members, container=record.container))
     if verdict is None or record.takedown is not None or record.started_at is None:
         return record
     if record.state in (State.FAILED, State.QUARANTINED) and verdict.state not in SERVING:
@@ -117,7 +127,7 @@ def begin_down(record: Deployment, step: Stop, seen: Seen) -> Deployment:
     """A take-down begins; for a fault it spends a restart at once, so that a kill cannot give it back."""
     now = seen.now.wall
     reason = Reason(step.reason)
-    down = Takedown(reason, step.why, since=now)
+    down = Takedown(reason, step.why, since=now, members=seen.members, container=record.container)
     record = replace(record, takedown=down).at(State.STOPPING, step.why, now)
     if reason is not Reason.FAULT:
         return record
@@ -162,6 +172,8 @@ def finish(record: Deployment, step: Step, outcome: Outcome, seen: Seen, jitter:
     match step:
         case Preflight() | PrepareImage():
             return prepared(record, step, outcome, now)
+        case Create() | Start() if outcome.refused is not None:
+            return settled(record, State.FAILED, outcome.refused, now)
         case Create(generation=generation):
             return created(record, generation, outcome)
         case Start():

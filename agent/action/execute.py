@@ -1,0 +1,178 @@
+"""Carry out one step: one small function a step, each idempotent, each saying what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.action.model import (
+    Abort,
+    Create,
+    EndOrphans,
+    Preflight,
+    PrepareImage,
+    Remove,
+    SaveEvidence,
+    Signal,
+    Start,
+    Step,
+)
+from agent.action.record import Deployment
+from agent.action.seen import Seen, Survivor
+from agent.action.transition import Outcome
+from agent.container.port import ContainerSpec, Runtime
+from agent.errors import AgentError, RuntimeTrouble
+from agent.incident.model import Case, Incident
+from agent.preflight.model import Finding
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What the steps need that differs by deployment. Each is an effect of an adapter behind a plain function."""
+
+    runtime: Runtime
+    spec: Callable[[Deployment, int], Awaitable[ContainerSpec]]
+    """The container to create for a generation: its secrets are read here and nowhere else."""
+    check: Callable[[Deployment, Seen], Awaitable[tuple[Finding, ...]]]
+    """Every preflight check of the plan that comes next, the running share credited."""
+    image: Callable[[Deployment], Awaitable[None]]
+    """Make sure that the image is there; raises what stands in the way."""
+    evidence: Callable[[Case, bool], Awaitable[Incident]]
+    abort: Callable[[bool], Awaitable[str]]
+    """Abort requests (narrow or everything); the word for what was tried."""
+    kill: Callable[[Survivor], Awaitable[None]]
+    held: Callable[[], Awaitable[tuple[Mapping[str, int], int | None]]]
+    """GPU memory in use by UUID, and the host's available memory, now."""
+    logs: Path
+    """Folder of the saved logs."""
+
+
+async def execute(step: Step, record: Deployment, seen: Seen, work: Work) -> Outcome:
+    """Run `step`. Raises RuntimeTrouble only where trying again at the next tick is right."""
+    match step:
+        case Preflight():
+            return await preflight(record, seen, work)
+        case PrepareImage():
+            return await prepare_image(record, work)
+        case Create(generation=generation):
+            return await create(record, generation, work)
+        case Start(container=container):
+            return await start(container, work)
+        case SaveEvidence(kind=kind, brief=brief):
+            return await save_evidence(record, kind, brief, seen, work)
+        case Abort(everything=everything):
+            return Outcome(aborted=await work.abort(everything))
+        case Signal(container=container, name=name):
+            await work.runtime.signal(container, name)
+            return Outcome()
+        case EndOrphans():
+            for survivor in seen.survivors:
+                await work.kill(survivor)
+            return Outcome()
+        case Remove(container=container):
+            return await remove(record, container, work)
+        case _:
+            return Outcome()
+
+
+async def preflight(record: Deployment, seen: Seen, work: Work) -> Outcome:
+    """All checks; those that a person accepted by name do not refuse."""
+    findings = await work.check(record, seen)
+    accepted = frozenset(record.accepted)
+    refusing = [one for one in findings if one.refuses and one.check not in accepted]
+    if not refusing:
+        return Outcome(findings=findings)
+    first, others = refusing[0], len(refusing) - 1
+    more = f" (and {others} more: {', '.join(one.check for one in refusing[1:])})" if others else ""
+    need = f", needs {first.need}" if first.need else ""
+    return Outcome(findings=findings, refused=f"preflight: {first.check}: {first.found}{need}{more}")
+
+
+async def prepare_image(record: Deployment, work: Work) -> Outcome:
+    """What stands in the way of an image is an answer, unless asking again may help by itself."""
+    try:
+        await work.image(record)
+    except AgentError as error:
+        return Outcome(refused=error.text, error=error.as_dict())
+    return Outcome()
+
+
+async def create(record: Deployment, generation: int, work: Work) -> Outcome:
+    """Create, never start: a kill in between is found by the labels."""
+    baseline, host = await work.held()
+    try:
+        container = await work.runtime.create(await work.spec(record, generation))
+    except AgentError as error:
+        if isinstance(error, RuntimeTrouble) and error.retryable:
+            raise
+        return Outcome(refused=error.text, error=error.as_dict())
+    return Outcome(container=container, baseline=baseline, host=host)
+
+
+async def start(container: str, work: Work) -> Outcome:
+    """Start it. A runtime that says no says it about the launch, and would say it again."""
+    try:
+        await work.runtime.start(container)
+    except RuntimeTrouble as error:
+        if error.retryable:
+            raise
+        return Outcome(refused=error.text, error=error.as_dict())
+    return Outcome()
+
+
+async def save_evidence(record: Deployment, kind: str, brief: bool, seen: Seen, work: Work) -> Outcome:
+    """An incident. One that cannot be written (a full disk) must not keep a dead engine dead: it is said."""
+    verdict = seen.verdict
+    case = Case(
+        slug=record.slug,
+        kind=kind,
+        why=verdict.why if verdict else "",
+        at=seen.now.wall,
+        generation=record.generation,
+        container=record.container,
+        plan_id=record.plan_id,
+        verdict=verdict_json(seen),
+    )
+    try:
+        incident = await work.evidence(case, brief)
+    except OSError as error:
+        return Outcome(incident=None, note=f"the evidence could not be written: {error}")
+    return Outcome(incident=incident.id)
+
+
+def verdict_json(seen: Seen) -> dict[str, object]:
+    verdict = seen.verdict
+    if verdict is None:
+        return {}
+    return {
+        "state": verdict.state.value,
+        "kind": verdict.kind,
+        "why": verdict.why,
+        "remedy": verdict.remedy.value,
+        "failure": verdict.failure.value if verdict.failure else None,
+        "evidence": list(verdict.evidence),
+        "figures": dict(verdict.figures),
+    }
+
+
+async def remove(record: Deployment, container: str, work: Work) -> Outcome:
+    """The whole log first, then the container; what was saved already is not saved again."""
+    path = log_path(work.logs, record.slug, record.generation, container)
+    note = ""
+    if not path.exists():
+        try:
+            await work.runtime.save_log(container, path)
+        except OSError as error:
+            note = f"its log could not be saved: {error}"
+        except AgentError as error:
+            if error.retryable:
+                raise
+            note = error.text
+    await work.runtime.remove(container)
+    return Outcome(note=note)
+
+
+def log_path(folder: Path, slug: str, generation: int, container: str) -> Path:
+    """Where the log of a removed container lies."""
+    return folder / slug / f"generation-{generation:06d}-{container[:12]}.log"
