@@ -27,7 +27,7 @@ from agent.action.model import (
     Stop,
     Wait,
 )
-from agent.action.record import Deployment, Desired, Fault, Reason, State, Supervision, Takedown
+from agent.action.record import RESTING, Deployment, Desired, Fault, Reason, State, Supervision, Takedown
 from agent.action.seen import Seen
 from agent.engines.model import FailureClass
 from agent.preflight.model import Finding
@@ -57,6 +57,8 @@ def look(record: Deployment, seen: Seen, elapsed: float) -> Deployment:
     """Take the verdict into the record. `elapsed` is seconds since the last look, for the proof of health."""
     verdict = seen.verdict
     if seen.unreachable is not None:
+        if record.takedown is not None or record.state in RESTING:
+            return record
         return record.at(State.UNOBSERVABLE, f"cannot look: {seen.unreachable}", seen.now.wall)
     if (down := record.takedown) is not None and down.container is None and record.container is not None:
         # a person's stop begins without a look; what runs is noted before anything is sent to it

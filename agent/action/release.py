@@ -1,0 +1,114 @@
+"""Is what a container held free again? Nothing is started onto what is not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from agent.action.record import Deployment, Takedown
+from agent.action.seen import Release, Survivor
+from agent.container.port import ContainerView, Runtime
+from agent.host.gpu import Gpu
+from agent.host.port import GpuSource, Processes, Sockets
+from agent.host.process import Process
+from agent.host.reading import Known, Unknown
+from agent.plan.model import Plan
+from agent.preflight.ports import published
+from agent.quantity import Bytes
+
+GPU_TOLERANCE = Bytes.mib(256)
+"""What a card may hold more than before the start: display servers and other tenants move by less than this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """Where the proof is looked for."""
+
+    runtime: Runtime
+    sockets: Sockets
+    processes: Processes
+    gpus: GpuSource
+
+
+async def prove(proof: Proof, plan: Plan, record: Deployment) -> Release:
+    """Name, ports and cards. What cannot be looked at is said and does not block: it never blocked the first start."""
+    held: list[str] = []
+    unknown: list[str] = []
+    await name_held(proof, plan, held)
+    await ports_held(proof, plan, held, unknown)
+    await cards_held(proof, plan, record, held, unknown)
+    return Release(tuple(held), tuple(unknown))
+
+
+async def name_held(proof: Proof, plan: Plan, held: list[str]) -> None:
+    if plan.container is None:
+        return
+    holder = await proof.runtime.name_holder(plan.container.name)
+    if holder is not None:
+        who = holder.id[:12] if isinstance(holder, ContainerView) else holder[:12]
+        held.append(f"the name {plan.container.name} is still taken by container {who}")
+
+
+async def ports_held(proof: Proof, plan: Plan, held: list[str], unknown: list[str]) -> None:
+    for port in published(plan):
+        listeners = await proof.sockets.listeners(port.number)
+        if isinstance(listeners, Unknown):
+            unknown.append(f"port {port.number}: {listeners.reason}")
+        elif listeners.value:
+            pid = listeners.value[0].pid
+            who = f"pid {pid.value}" if isinstance(pid, Known) else "a process that cannot be named"
+            held.append(f"port {port.number} is still listened on by {who}")
+
+
+async def cards_held(proof: Proof, plan: Plan, record: Deployment, held: list[str], unknown: list[str]) -> None:
+    """Every card back at what it held just before the start."""
+    if not plan.gpus:
+        return
+    reading = await proof.gpus.read()
+    if isinstance(reading, Unknown):
+        unknown.append(f"GPU memory: {reading.reason}")
+        return
+    for gpu in reading.value:
+        if gpu.uuid in plan.gpus:
+            card_held(gpu, record.baseline.get(gpu.uuid), held, unknown)
+
+
+def card_held(gpu: Gpu, before: int | None, held: list[str], unknown: list[str]) -> None:
+    if gpu.lost is not None:
+        held.append(f"card {gpu.index} does not answer: {gpu.lost}")
+        return
+    if isinstance(gpu.memory_used, Unknown) or before is None:
+        why = gpu.memory_used.reason if isinstance(gpu.memory_used, Unknown) else "not measured before the start"
+        unknown.append(f"memory of card {gpu.index}: {why}")
+        return
+    used = gpu.memory_used.value
+    if used > before + GPU_TOLERANCE:
+        held.append(f"card {gpu.index} still holds {used} ({Bytes(before)} before the start{holders(gpu)})")
+
+
+def holders(gpu: Gpu) -> str:
+    if isinstance(gpu.processes, Unknown) or not gpu.processes.value:
+        return ""
+    return "; by pid " + ", ".join(str(process.pid) for process in gpu.processes.value)
+
+
+async def survivors(proof: Proof, down: Takedown) -> tuple[Survivor, ...]:
+    """What is left of the container's processes: those seen before, by pid and start time, and any in its cgroup."""
+    found: dict[int, Process] = {}
+    for pid, start_ticks in down.members:
+        reading = await proof.processes.look(pid)
+        if isinstance(reading, Known) and reading.value.start_ticks == start_ticks:
+            found[pid] = reading.value
+    if down.container is not None:
+        inside = await proof.processes.in_container(down.container)
+        found |= {process.pid: process for process in (inside.value if isinstance(inside, Known) else ())}
+    return tuple(survivor(process) for process in found.values() if not process.ended)
+
+
+def survivor(process: Process) -> Survivor:
+    return Survivor(process.pid, process.start_ticks, process.state, " ".join(process.cmdline)[:80] or process.name)
+
+
+def members(tree: Iterable[Process]) -> tuple[tuple[int, int], ...]:
+    """A process tree as the record keeps it."""
+    return tuple((process.pid, process.start_ticks) for process in tree)
