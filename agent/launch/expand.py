@@ -1,0 +1,235 @@
+"""Words into arguments: variables, substitutions and `~` get their values from the context, never from this machine."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from agent.launch.arithmetic import evaluate
+from agent.launch.model import Context, LaunchWarning
+from agent.launch.pattern import matcher, replaced, trimmed
+from agent.launch.refusal import ShellConstruct, UnknownSubstitution, UnknownVariable
+from agent.launch.words import Arithmetic, Literal, Part, Substitution, Tilde, Variable, Word
+
+UNSET_OPERATORS = (":-", "-", ":=", "=", ":+", "+")
+"""Forms that have a meaning where the variable is not set."""
+
+_MAKE = re.compile(r"[A-Z][A-Z0-9_]*")
+
+
+@dataclass(slots=True)
+class Expander:
+    """Expands words one after another and remembers everything that was missing, to be named at once."""
+
+    context: Context
+    assigned: dict[str, str] = field(default_factory=dict)
+    missing: list[str] = field(default_factory=list)
+    unknown_commands: list[str] = field(default_factory=list)
+    warnings: list[LaunchWarning] = field(default_factory=list)
+
+    def fields(self, word: Word) -> list[str]:
+        """The arguments a word becomes: none, one, or several where an unquoted value has blanks."""
+        fields: list[str] = []
+        open_field: str | None = None
+        for part in word:
+            text, splits, nothing = self._part(part)
+            if nothing:
+                continue
+            if not splits:
+                open_field = (open_field or "") + text
+                continue
+            open_field = _split(text, open_field, fields)
+        if open_field is not None:
+            fields.append(open_field)
+        return fields
+
+    def joined(self, word: Word) -> str:
+        """The word as one string, never split: an assignment's value."""
+        return "".join(self._part(part)[0] for part in word)
+
+    def check(self) -> None:
+        """Raise for everything that was missing. Raises UnknownVariable, UnknownSubstitution."""
+        if self.unknown_commands:
+            commands = _unique(self.unknown_commands)
+            raise UnknownSubstitution(
+                commands=", ".join(f"$({command})" for command in commands),
+                missing=commands,
+                variables=_unique(self.missing),
+            )
+        if self.missing:
+            names = _unique(self.missing)
+            raise UnknownVariable(names=", ".join(names), missing=names)
+
+    def lookup(self, name: str) -> str | None:
+        """A variable's value: assigned in the text itself, or from the context."""
+        return self.assigned.get(name, self.context.lookup(name))
+
+    def _part(self, part: Part) -> tuple[str, bool, bool]:
+        """Text of a part, whether blanks split it, and whether it is no text at all (not even an empty one)."""
+        match part:
+            case Literal(text, quoted):
+                return text, False, False if quoted else not text
+            case Variable():
+                return self._variable(part)
+            case Substitution(command, quoted):
+                return self._command(command), not quoted, False
+            case Arithmetic(expression, quoted):
+                return self._arithmetic(expression), not quoted, False
+            case Tilde(user):
+                return self._home(user), False, False
+
+    def _variable(self, part: Variable) -> tuple[str, bool, bool]:
+        if part.name.endswith(("[@]", "[*]")) or part.name in ("@", "*"):
+            return self._list(part)
+        value = self.lookup(part.name)
+        if part.operator in UNSET_OPERATORS:
+            return self._defaulted(part, value)
+        if value is None:
+            self.missing.append(part.name)
+            return "", not part.quoted, False
+        return self._altered(part, value), not part.quoted, False
+
+    def _list(self, part: Variable) -> tuple[str, bool, bool]:
+        """An array or the script's arguments: nobody gave one, and a shell makes nothing of an unset one."""
+        if part.operator in (":-", "-", ":=", "="):
+            return self._operand(part)
+        if part.operator not in ("", ":+", "+"):
+            raise ShellConstruct(word=part.source, why="nothing is known of this list")
+        self.warnings.append(
+            LaunchWarning(
+                "shell.list_unset",
+                f"{part.source} is a list that is filled elsewhere; with none given it stands for no argument at all",
+                "the arguments themselves in its place",
+            )
+        )
+        return "", False, True
+
+    def _defaulted(self, part: Variable, value: str | None) -> tuple[str, bool, bool]:
+        has = value is not None and (value != "" or not part.operator.startswith(":"))
+        if part.operator in (":+", "+"):
+            return self._operand(part) if has else ("", not part.quoted, False)
+        if has and value is not None:
+            return value, not part.quoted, False
+        if part.operator == "-" and value is None:
+            self._warn_accidental(part)
+        text = self._operand(part)
+        if part.operator in (":=", "="):
+            self.assigned[part.name] = text[0]
+        return text
+
+    def _operand(self, part: Variable) -> tuple[str, bool, bool]:
+        """The default's text; a quoted one stays whole even where the expansion itself is not quoted."""
+        whole = part.quoted or any(isinstance(piece, Literal) and piece.quoted for piece in part.operand)
+        return self.joined(part.operand), not whole, False
+
+    def _warn_accidental(self, part: Variable) -> None:
+        text = f"{part.source} means the variable {part.name}, or where it is not set the words after the dash"
+        self.warnings.append(LaunchWarning("shell.dash_in_name", text, "a name without a dash"))
+
+    def _altered(self, part: Variable, value: str) -> str:
+        match part.operator:
+            case "" | "?" | ":?":
+                if part.operator == ":?" and not value:
+                    self.missing.append(part.name)
+                return value
+            case "length":
+                return str(len(value))
+            case ":":
+                return _slice(value, self.joined(part.operand), part.source)
+            case "^" | "^^" | "," | ",,":
+                return _cased(value, part)
+            case "/" | "//":
+                return replaced(value, self._pattern(part.operand), part.operator == "//")
+            case operator:
+                return trimmed(value, operator, matcher(self._pattern(part.operand)))
+
+    def _pattern(self, operand: Word) -> str:
+        """The operand as a pattern, its quoted letters escaped."""
+        out = []
+        for piece in operand:
+            text, _, _ = self._part(piece)
+            literal = getattr(piece, "quoted", False)
+            out.append("".join("\\" + char for char in text) if literal else text)
+        return "".join(out)
+
+    def _command(self, command: str) -> str:
+        known = substitution(command, self.context)
+        if known is None:
+            self.unknown_commands.append(command)
+        return known or ""
+
+    def _arithmetic(self, expression: str) -> str:
+        if "$(" in expression or "`" in expression:
+            self.unknown_commands.append(f"({expression})")
+            return ""
+        value = evaluate(expression, self.lookup, self.missing)
+        return str(value)
+
+    def _home(self, user: str) -> str:
+        if user in ("", "+"):
+            name = "HOME" if not user else "PWD"
+            value = self.lookup(name)
+            if value is None:
+                self.missing.append(name)
+            return value or ""
+        raise ShellConstruct(word=f"~{user}", why="another user's home is not known")
+
+
+def substitution(command: str, context: Context) -> str | None:
+    """What a command prints, where the context says so; trailing newlines go, as in a shell. `pwd` is the cwd."""
+    known: Mapping[str, str] = context.substitutions
+    value = known.get(command)
+    if value is None:
+        folded = {" ".join(key.split()): text for key, text in known.items()}
+        value = folded.get(" ".join(command.split()))
+    if value is None and command in ("pwd", "pwd -P", "pwd -L"):
+        value = context.lookup("PWD") if context.cwd is None else context.cwd
+    return None if value is None else value.rstrip("\n")
+
+
+def make_variables(text: str) -> list[str]:
+    """Names in `$(NAME)` that only `make` can mean: all capitals, as no program is called."""
+    return _unique(re.findall(r"\$\(([A-Z][A-Z0-9_]+)\)", text))
+
+
+def _unique(names: list[str]) -> list[str]:
+    return list(dict.fromkeys(names))
+
+
+def _split(text: str, open_field: str | None, fields: list[str]) -> str | None:
+    """Append what `text` finishes to `fields`; return the field that stays open (None: none)."""
+    pieces = text.split()
+    if not pieces:
+        if text and open_field is not None:
+            fields.append(open_field)
+            return None
+        return open_field
+    if text[0].isspace() and open_field is not None:
+        fields.append(open_field)
+        open_field = None
+    pieces[0] = (open_field or "") + pieces[0]
+    fields.extend(pieces[:-1])
+    if text[-1].isspace():
+        fields.append(pieces[-1])
+        return None
+    return pieces[-1]
+
+
+def _slice(value: str, operand: str, source: str) -> str:
+    found = re.fullmatch(r"\s*(\s-[0-9]{1,9}|[0-9]{1,9})\s*(?::\s*(-?[0-9]{1,9})\s*)?", operand)
+    if not found:
+        raise ShellConstruct(word=source, why="the offset is no number")
+    start = int(found[1])
+    start = max(len(value) + start, 0) if start < 0 else start
+    if found[2] is None:
+        return value[start:]
+    length = int(found[2])
+    return value[start : start + length] if length >= 0 else value[start:length]
+
+
+def _cased(value: str, part: Variable) -> str:
+    if part.operand:
+        raise ShellConstruct(word=part.source, why="a pattern in a change of case")
+    change = str.upper if part.operator[0] == "^" else str.lower
+    return change(value) if len(part.operator) == 2 else change(value[:1]) + value[1:]

@@ -1,0 +1,45 @@
+"""The doors of this package: an argument list, shell text or a compose file becomes launches. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from agent.launch import cli
+from agent.launch.body import launch_of
+from agent.launch.expand import Expander
+from agent.launch.inline import word_of
+from agent.launch.model import CommandLaunch, ContainerLaunch, Context
+from agent.launch.prefix import stripped
+from agent.launch.refusal import NoLaunch
+
+
+def read_argv(argv: Sequence[str], context: Context) -> ContainerLaunch | CommandLaunch:
+    """A launch as a list of words in which `$NAME`, `${NAME…}` and `$(command)` may stand.
+
+    Each word is expanded and stays one word: nothing is split, no quote or backslash means anything, `~` is a letter.
+    Raises UnknownVariable with all names that have no value, UnknownSubstitution, CliRejects, UnknownFlag, NotCarried.
+    """
+    if not argv:
+        raise NoLaunch(why="the argument list is empty")
+    expander = Expander(context)
+    words = [expander.joined(word_of(word)) for word in argv]
+    expander.check()
+    return launch_from_words(words, context, expander)
+
+
+def launch_from_words(words: Sequence[str], context: Context, expander: Expander) -> ContainerLaunch | CommandLaunch:
+    """Words that are complete: a container or a command; wrappers such as `sudo` are taken off."""
+    prefix = stripped(words)
+    if not prefix.argv:
+        raise NoLaunch(why=f"{' '.join(words)[:80]!r} names no program")
+    warnings = tuple(expander.warnings)
+    if cli.is_tool(prefix.argv[0]):
+        launch = launch_of(cli.parse(prefix.argv, with_env(context, prefix.env)), context)
+        return replace(launch, warnings=(*warnings, *launch.warnings))
+    return CommandLaunch(prefix.argv, prefix.env, prefix.cwd or context.cwd, warnings, prefix.wrapper)
+
+
+def with_env(context: Context, env: dict[str, str]) -> Context:
+    """Assignments before the command are part of the client's environment."""
+    return replace(context, variables={**context.variables, **env}) if env else context

@@ -1,0 +1,400 @@
+"""Shell text into words, by the shell's own rules of quoting; nothing is expanded here and nothing is run.
+
+A word is a tuple of parts, so that `"$A"/b` keeps what may be split at blanks apart from what may not.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from agent.launch.refusal import ShellConstruct
+
+DEEPEST = 40
+"""Levels of `${a:-${b:-…}}` that are read; beyond is no launch that anybody wrote."""
+
+OPERATORS = ("&&", "||", ";;", "|&", ";", "&", "|", "(", ")", "\n")
+REDIRECTIONS = ("<<<", "<<-", "&>>", ">>", "<<", "<>", ">&", "<&", "&>", ">|", "<", ">")
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_PLAIN = re.compile(r"""[^\\'"$`|&;()<>\s#~]+""")
+_IN_DOUBLE = re.compile(r'[^\\"$`]+')
+_IN_BRACES = re.compile(r"""[^\\'"$`}]+""")
+_PARAMETER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[@*0-9]+\])?|[0-9]+|[@*#?$!-]")
+_BLANKS = re.compile(r"[ \t\r]+")
+_QUOTE_OR_PAREN = re.compile(r"""[\\'"()`]""")
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "e": "\x1b"}
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """Text as it is; `quoted` text is never a pattern, an operator or a tilde."""
+
+    text: str
+    quoted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """`$NAME`, or `${NAME` operator operand `}`; `source` is how it was written."""
+
+    name: str
+    quoted: bool
+    source: str
+    operator: str = ""
+    operand: Word = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Substitution:
+    """`$(command)` or backticks: the command's text, blanks folded."""
+
+    command: str
+    quoted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """`$((expression))`."""
+
+    expression: str
+    quoted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Tilde:
+    """An unquoted `~` where a shell expands it; `user` is empty for one's own home."""
+
+    user: str
+
+
+Part = Literal | Variable | Substitution | Arithmetic | Tilde
+Word = tuple[Part, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A word with its text, or an operator (`word` is None)."""
+
+    text: str
+    word: Word | None = None
+
+
+class Scanner:
+    """Reads tokens from `text`, one at a time."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+        self._heredocs: list[tuple[str, bool]] = []
+
+    def token(self) -> Token | None:
+        """The next word or operator; None at the end. Raises ShellConstruct for what has no end."""
+        self._skip_blanks()
+        if self.at >= len(self.text):
+            return None
+        start = self.at
+        if (operator := self._operator()) is not None:
+            return operator
+        return Token(word=self._word(), text=self.text[start : self.at])
+
+    def _skip_blanks(self) -> None:
+        while True:
+            if found := _BLANKS.match(self.text, self.at):
+                self.at = found.end()
+            elif self.text.startswith(("\\\n", "\\\r\n"), self.at):
+                self.at = self.text.index("\n", self.at) + 1
+            elif self.text.startswith("#", self.at):
+                end = self.text.find("\n", self.at)
+                self.at = len(self.text) if end < 0 else end
+            else:
+                return
+
+    def _operator(self) -> Token | None:
+        here = self.text[self.at : self.at + 3]
+        if here[0] not in "<>&|;()\n":
+            return None
+        for operator in (*REDIRECTIONS, *OPERATORS):
+            if here.startswith(operator):
+                self.at += len(operator)
+                return self._after(operator)
+        return None
+
+    def _after(self, operator: str) -> Token:
+        if operator in ("<<", "<<-"):
+            self._note_heredoc(strip=operator == "<<-")
+        elif operator == "\n" and self._heredocs:
+            self._skip_heredocs()
+        return Token(text=operator)
+
+    def _note_heredoc(self, *, strip: bool) -> None:
+        found = re.compile(r"""[ \t]*(?:'([^'\n]*)'|"([^"\n]*)"|\\?([^\s;&|<>()'"]+))""").match(self.text, self.at)
+        if found:
+            self._heredocs.append((next(group for group in found.groups() if group is not None), strip))
+
+    def _skip_heredocs(self) -> None:
+        for delimiter, strip in self._heredocs:
+            while self.at < len(self.text):
+                end = self.text.find("\n", self.at)
+                end = len(self.text) if end < 0 else end
+                line = self.text[self.at : end].rstrip("\r")
+                self.at = min(end + 1, len(self.text))
+                if (line.lstrip("\t") if strip else line) == delimiter:
+                    break
+        self._heredocs = []
+
+    def _word(self) -> Word:
+        parts: list[Part] = []
+        text = self.text
+        while self.at < len(text):
+            char = text[self.at]
+            if char in " \t\r\n;&|()<>":
+                break
+            if char == "~":
+                parts.append(self._tilde(parts))
+            elif found := _PLAIN.match(text, self.at):
+                self.at = found.end()
+                parts.append(Literal(found[0]))
+            elif char == "#":
+                self.at += 1
+                parts.append(Literal("#"))
+            else:
+                parts.extend(self._quoted_ordollar(depth=0))
+        return tuple(parts)
+
+    def _tilde(self, parts: list[Part]) -> Part:
+        """A tilde counts at a word's start, and after `=` or `:` in an assignment before the command."""
+        self.at += 1
+        if parts and not _is_assignment_start(parts):
+            return Literal("~")
+        found = re.compile(r"[A-Za-z0-9_.+-]*").match(self.text, self.at)
+        user = found[0] if found else ""
+        after = self.text[self.at + len(user) : self.at + len(user) + 1]
+        if after and after not in "/: \t\r\n;&|()<>":
+            return Literal("~")
+        self.at += len(user)
+        return Tilde(user)
+
+    def _quoted_ordollar(self, depth: int, *, closing: str = "") -> list[Part]:
+        char = self.text[self.at]
+        if char == "\\":
+            return self._escaped()
+        if char == "'":
+            return [Literal(self._until("'"), quoted=True)]
+        if char == '"':
+            return self._double(depth)
+        if char == "`":
+            return [Substitution(_folded(self._backticks()), quoted=False)]
+        return [self.dollar(depth, quoted=False)]
+
+    def _escaped(self) -> list[Part]:
+        following = self.text[self.at + 1 : self.at + 2]
+        if following == "\n" or self.text.startswith("\\\r\n", self.at):
+            self.at = self.text.index("\n", self.at) + 1
+            return []
+        self.at += 2
+        return [Literal(following or "\\", quoted=True)]
+
+    def _until(self, quote: str) -> str:
+        end = self.text.find(quote, self.at + 1)
+        if end < 0:
+            raise ShellConstruct(word=self._excerpt(), why=f"the quote {quote} is never closed")
+        inside = self.text[self.at + 1 : end]
+        self.at = end + 1
+        return inside
+
+    def _backticks(self) -> str:
+        start = self.at
+        end = self.text.find("`", start + 1)
+        while end > 0 and self.text[end - 1] == "\\":
+            end = self.text.find("`", end + 1)
+        if end < 0:
+            raise ShellConstruct(word=self._excerpt(), why="the backtick is never closed")
+        self.at = end + 1
+        return self.text[start + 1 : end].replace("\\`", "`")
+
+    def _double(self, depth: int) -> list[Part]:
+        start = self.at
+        self.at += 1
+        parts: list[Part] = [Literal("", quoted=True)]
+        while self.at < len(self.text):
+            char = self.text[self.at]
+            if char == '"':
+                self.at += 1
+                return parts
+            if found := _IN_DOUBLE.match(self.text, self.at):
+                self.at = found.end()
+                parts.append(Literal(found[0], quoted=True))
+            elif char == "\\":
+                parts.extend(self._escaped_in_double())
+            elif char == "`":
+                parts.append(Substitution(_folded(self._backticks()), quoted=True))
+            else:
+                parts.append(self.dollar(depth, quoted=True))
+        self.at = start
+        raise ShellConstruct(word=self._excerpt(), why='the quote " is never closed')
+
+    def _escaped_in_double(self) -> list[Part]:
+        following = self.text[self.at + 1 : self.at + 2]
+        if following in ("$", "`", '"', "\\"):
+            self.at += 2
+            return [Literal(following, quoted=True)]
+        if following == "\n" or self.text.startswith("\\\r\n", self.at):
+            return self._escaped()
+        self.at += 1
+        return [Literal("\\", quoted=True)]
+
+    def dollar(self, depth: int = 0, *, quoted: bool = True) -> Part:
+        """The expansion at the dollar sign that comes next."""
+        start, text = self.at, self.text
+        self.at += 1
+        following = text[self.at : self.at + 1]
+        if following == "'" and not quoted:
+            return Literal(self._ansi(), quoted=True)
+        if following == '"' and not quoted:
+            return Literal("", quoted=True)
+        if text.startswith("((", self.at) and (end := _closing(text, self.at)) and text[end - 1] == ")":
+            self.at = end + 1
+            return Arithmetic(text[start + 3 : end - 1], quoted)
+        if following == "(":
+            return self._command(start, quoted=quoted)
+        if following == "{":
+            return self._braces(start, depth + 1, quoted=quoted)
+        if found := _PARAMETER.match(text, self.at):
+            name = found[0].partition("[")[0]
+            name = name[0] if name.isdigit() else name
+            if name == "-":
+                return Literal("$", quoted)
+            self.at += len(name)
+            return Variable(name, quoted, text[start : self.at])
+        return Literal("$", quoted)
+
+    def _ansi(self) -> str:
+        found = re.compile(r"'((?:[^'\\]|\\.)*)'", re.DOTALL).match(self.text, self.at)
+        if not found:
+            raise ShellConstruct(word=self._excerpt(), why="the quote $' is never closed")
+        self.at = found.end()
+        return re.sub(r"\\(?:x([0-9a-fA-F]{1,2})|([0-7]{1,3})|(.))", _ansi_escape, found[1], flags=re.DOTALL)
+
+    def _command(self, start: int, *, quoted: bool) -> Part:
+        end = _closing(self.text, self.at)
+        if end is None:
+            raise ShellConstruct(word=self._excerpt(), why="the substitution $( is never closed")
+        self.at = end + 1
+        return Substitution(_folded(self.text[start + 2 : end]), quoted)
+
+    def _braces(self, start: int, depth: int, *, quoted: bool) -> Part:
+        if depth > DEEPEST:
+            raise ShellConstruct(word=self._excerpt(), why="it is nested too deeply")
+        self.at += 1
+        length = self.text.startswith("#", self.at) and not self.text.startswith("#}", self.at)
+        found = _PARAMETER.match(self.text, self.at + length)
+        if not found or self.text.startswith("!", self.at):
+            raise ShellConstruct(word=self._excerpt(start), why="this form of ${ } is not known")
+        self.at = found.end()
+        operator = "length" if length else self._brace_operator()
+        operand = self._operand(depth, start, in_double=quoted)
+        return Variable(found[0], quoted, self.text[start : self.at], operator, operand)
+
+    def _brace_operator(self) -> str:
+        for operator in (
+            ":-",
+            ":=",
+            ":+",
+            ":?",
+            "-",
+            "=",
+            "+",
+            "?",
+            "##",
+            "#",
+            "%%",
+            "%",
+            "//",
+            "/",
+            "^^",
+            "^",
+            ",,",
+            ",",
+            ":",
+        ):
+            if self.text.startswith(operator, self.at):
+                self.at += len(operator)
+                return operator
+        if not self.text.startswith("}", self.at):
+            raise ShellConstruct(word=self._excerpt(), why="this form of ${ } is not known")
+        return ""
+
+    def _operand(self, depth: int, start: int, *, in_double: bool) -> Word:
+        parts: list[Part] = []
+        while self.at < len(self.text):
+            char = self.text[self.at]
+            if char == "}":
+                self.at += 1
+                return tuple(parts)
+            if found := _IN_BRACES.match(self.text, self.at):
+                self.at = found.end()
+                parts.append(Literal(found[0], in_double))
+            elif char == "'" and in_double:
+                self.at += 1
+                parts.append(Literal("'", quoted=True))
+            elif char == "$":
+                parts.append(self.dollar(depth, quoted=in_double))
+            else:
+                parts.extend(self._quoted_ordollar(depth))
+        raise ShellConstruct(word=self._excerpt(start), why="the ${ is never closed")
+
+    def _excerpt(self, start: int | None = None) -> str:
+        at = self.at if start is None else start
+        return self.text[at : at + 60].split("\n")[0]
+
+
+def _is_assignment_start(parts: list[Part]) -> bool:
+    """Whether what was read so far is `NAME=` (or one more path of a list), where a shell expands a tilde."""
+    if not all(isinstance(part, Literal) and not part.quoted for part in parts):
+        return False
+    text = "".join(part.text for part in parts if isinstance(part, Literal))
+    name, equals, value = text.partition("=")
+    return bool(equals and _NAME.fullmatch(name) and (not value or value.endswith(":")))
+
+
+def _closing(text: str, at: int) -> int | None:
+    """Index of the parenthesis that closes the one at `at`; quotes within are stepped over."""
+    depth = 0
+    while found := _QUOTE_OR_PAREN.search(text, at):
+        at = found.end()
+        match found[0]:
+            case "(":
+                depth += 1
+            case ")":
+                depth -= 1
+                if depth == 0:
+                    return found.start()
+            case "\\":
+                at += 1
+            case quote:
+                at = _after_quote(text, at, quote)
+                if at == 0:
+                    return None
+    return None
+
+
+def _after_quote(text: str, at: int, quote: str) -> int:
+    pattern = re.compile(r"'" if quote == "'" else r'\\.|"' if quote == '"' else r"\\.|`", re.DOTALL)
+    while found := pattern.search(text, at):
+        at = found.end()
+        if found[0] == quote:
+            return at
+    return 0
+
+
+def _folded(command: str) -> str:
+    return " ".join(command.split())
+
+
+def _ansi_escape(found: re.Match[str]) -> str:
+    if found[1]:
+        return chr(int(found[1], 16))
+    if found[2]:
+        return chr(int(found[2], 8) & 0xFF)
+    return _ESCAPES.get(found[3], found[3] if found[3] in "\\'\"?" else "\\" + found[3])
