@@ -14,6 +14,7 @@ import socket
 import struct
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
@@ -51,13 +52,16 @@ def hide(folder: Path) -> None:
 
 def cover(folder: Path) -> None:
     """Lets a folder of the host's be read as it is, while what is written to it stays in these namespaces."""
+    if any(point.path == folder and "upperdir=/run/lab/" in point.options for point in mount_points()):
+        return  # a lab in a lab: already so, and overlays stack two deep only
     layers = Path("/run/lab", *folder.parts[1:])
     for name in ("lower", "upper", "work"):
         (layers / name).mkdir(parents=True)
     mount(str(folder), layers / "lower", None, _MS_BIND | _MS_REC)
     mount("overlay", folder, "overlay", options=",".join(f"{n}dir={layers / n}" for n in ("lower", "upper", "work")))
-    for inner in _mounts_below(layers / "lower"):  # such as /etc/hosts in a container; an overlay shows one mount only
-        mount(str(layers / "lower" / inner), folder / inner, None, _MS_BIND | _MS_REC)
+    for point in mount_points():  # such as /etc/hosts in a container; an overlay shows one mount only
+        if layers / "lower" in point.path.parents:
+            mount(str(point.path), folder / point.path.relative_to(layers / "lower"), None, _MS_BIND | _MS_REC)
 
 
 def mount(source: str, target: Path, kind: str | None, flags: int = 0, options: str | None = None) -> None:
@@ -69,9 +73,18 @@ def mount(source: str, target: Path, kind: str | None, flags: int = 0, options: 
         raise OSError(number, f"cannot mount {source}: {os.strerror(number)}", str(target))
 
 
-def _mounts_below(folder: Path) -> list[Path]:
-    points = [Path(line.split()[4]) for line in Path("/proc/self/mountinfo").read_text().splitlines()]
-    return [point.relative_to(folder) for point in points if folder in point.parents]
+@dataclass(frozen=True, slots=True)
+class MountPoint:
+    """A line of /proc/self/mountinfo."""
+
+    path: Path
+    options: str
+
+
+def mount_points() -> list[MountPoint]:
+    """What is mounted in this namespace."""
+    lines = [line.split() for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    return [MountPoint(Path(words[4]), words[-1]) for words in lines]
 
 
 def raise_loopback() -> None:
@@ -110,15 +123,22 @@ def remaining() -> list[int]:
 
 def _running() -> list[int]:
     own = os.getpid()
-    return [pid for path in Path("/proc").glob("[0-9]*") if (pid := int(path.name)) != own and _words(pid)]
+    return [pid for path in Path("/proc").glob("[0-9]*") if (pid := int(path.name)) != own and _state(pid) not in "ZX"]
+
+
+def _state(pid: int) -> str:
+    """The letter of its state; X for one that is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0]
+    except OSError:
+        return "X"
 
 
 def _words(pid: int) -> str:
-    """Its command line; empty for one that ended or is a kernel's thread."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
     except OSError:
-        return ""
+        return "(gone meanwhile)"
 
 
 def _reap() -> None:

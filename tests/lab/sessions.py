@@ -41,10 +41,15 @@ def opened() -> Iterator[Path]:
 def sweep() -> list[str]:
     """Removes the sessions that nobody owns any more; returns their names."""
     with locked(_home() / "lock"):
-        stale = [path for path in _home().iterdir() if path.is_dir() and not _is_owned(path)]
+        stale = [folder for folder in sorted(folders()) if not _is_owned(folder)]
         for folder in stale:
             remove(folder)
     return [folder.name for folder in stale]
+
+
+def folders() -> set[Path]:
+    """The folders of all sessions, stale ones too."""
+    return {path for path in _home().iterdir() if path.is_dir()}
 
 
 def remove(folder: Path) -> None:
