@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-pytest_plugins = ["tests.lab.fixtures"]
+pytest_plugins = ["tests.lab.fixtures", "tests.lab.summary"]
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import NoReturn, TypeVar
 import pytest
 
 from tests.lab import engine, gitserver, prometheus, recipesite, registry
-from tests.lab.place import Unavailable
+from tests.lab.place import Unavailable, session_folder
 
 Part = TypeVar("Part")
 NUMBERS = itertools.count(1)
@@ -34,6 +35,24 @@ def entered(stack: ExitStack, part: AbstractContextManager[Part]) -> Part:
         return stack.enter_context(part)
     except Unavailable as gap:
         without(gap)
+
+
+@pytest.fixture(scope="session")
+def lab_session() -> Path:
+    """The folder of this run, for what runs in the lab's namespaces only but needs no Engine."""
+    try:
+        return session_folder()
+    except Unavailable as gap:
+        without(gap)
+
+
+@pytest.fixture(scope="session")
+def llama_server(shared: Path) -> Path:
+    """A real llama.cpp server, from the shared documents or from PATH."""
+    found = shutil.which("llama-server", path=f"{shared / 'bin'}:{os.environ.get('PATH', '')}")
+    if found is None:
+        without(Unavailable("cannot start llama.cpp: no llama-server on PATH"))
+    return Path(found)
 
 
 @pytest.fixture(scope="session")

@@ -63,6 +63,7 @@ def test_promtool_tells_good_rules_from_bad(prometheus_tools: prometheus.Tools, 
 
 @pytest.mark.docker
 @pytest.mark.prometheus
+@pytest.mark.usefixtures("lab_session")
 def test_prometheus_and_alertmanager_run(prometheus_tools: prometheus.Tools, tmp_path: Path) -> None:
     """Both become ready on loopback."""
     route = {"route": {"receiver": "none"}, "receivers": [{"name": "none"}]}

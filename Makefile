@@ -1,0 +1,58 @@
+# What a developer types. Everything is made in the checkout: .venv (Python packages) and .lab (programs for the tests).
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.ONESHELL:
+.DEFAULT_GOAL := help
+
+VENV := .venv
+PYTHON_OF_VENV := $(VENV)/bin/python
+INSTALLED := $(VENV)/.installed
+IN_LAB := $(PYTHON_OF_VENV) -m tests.lab.inside
+SOAK_MINUTES ?= 60
+
+# A slow network is waited for; set them in the environment to wait otherwise.
+export PIP_DEFAULT_TIMEOUT ?= 60
+export PIP_RETRIES ?= 10
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help venv lint test test-engines demo bench soak clean
+
+help: ## what can be made
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
+
+venv: $(INSTALLED) ## Python packages into .venv
+
+$(INSTALLED): pyproject.toml Makefile
+	@python=$$(tests/lab/newest-python)
+	@echo "making $(VENV) with $$python"
+	@"$$python" -m venv $(VENV)
+	@$(VENV)/bin/pip install --quiet --editable '.[dev]'
+	@touch $@
+
+lint: venv ## style, types, layers
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports --no-cache
+
+test: venv ## every tier that fits this machine, in the lab's namespaces where they can be had
+	@$(IN_LAB) --if-possible -- $(PYTHON_OF_VENV) -m pytest $(ARGS)
+
+test-engines: venv ## real engines on the CPU
+	@$(IN_LAB) --if-possible -- $(PYTHON_OF_VENV) -m pytest -m llamacpp $(ARGS)
+
+demo: venv ## deploy, stall, restart, ready again: on this machine, in under two minutes
+	@$(PYTHON_OF_VENV) -m tests.lab.demo
+
+bench: venv ## how long the commands and the lab's parts take
+	@$(IN_LAB) --if-possible -- $(PYTHON_OF_VENV) -m tests.lab.bench
+
+soak: venv ## the demo again and again for SOAK_MINUTES, until one fails
+	@end=$$((SECONDS + $(SOAK_MINUTES) * 60)); \
+	while ((SECONDS < end)); do $(PYTHON_OF_VENV) -m tests.lab.demo; done
+
+clean: ## forget what was made
+	rm -rf $(VENV) .lab build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	find agent tests -name __pycache__ -type d -prune -exec rm -rf {} +
