@@ -1,0 +1,1 @@
+"""One file a check; `catalogue` one floor up lists them."""

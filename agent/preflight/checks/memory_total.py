@@ -1,0 +1,27 @@
+"""Is the host of the size that the recipe was made on? A nominal size: 5 % tolerated."""
+
+from __future__ import annotations
+
+from agent.host.reading import Unknown
+from agent.preflight.case import Case
+from agent.preflight.check import Answer, Check, bad, good, unknown
+from agent.preflight.nominal import TOLERANCE, at_least
+from agent.quantity import Bytes
+
+ID = "memory.total"
+HINT = "the author's host has that much; where less will do, set the size in the site's profile"
+
+
+async def look(case: Case) -> Answer:
+    need = case.size_needed(ID) or Bytes(0)
+    memory = await case.facts.memory()
+    total = memory if isinstance(memory, Unknown) else memory.value.total
+    if isinstance(total, Unknown):
+        return unknown(f"memory cannot be read: {total.reason}", need=str(need))
+    details = {"bytes": total.value, "need": need, "tolerance": TOLERANCE}
+    if at_least(total.value, need):
+        return good(str(total.value), need=str(need), details=details)
+    return bad(str(total.value), need=str(need), hint=HINT, details=details)
+
+
+CHECK = Check(ID, "RAM in the host", look, lambda c: c.need(ID) is not None, True)

@@ -1,0 +1,40 @@
+"""Does the container engine answer, and is it one that the agent can supervise engines on?"""
+
+from __future__ import annotations
+
+from agent.host.reading import Unknown
+from agent.preflight.case import Case
+from agent.preflight.check import Answer, Check, bad, doubtful, good
+from agent.preflight.facts import ContainerEngine
+
+ID = "runtime.reachable"
+UNREACHABLE = "is it running (systemctl status docker), and may the agent's user open its socket (group docker)?"
+DESKTOP = "containers run in a virtual machine there: no GPU of the host, and no process of theirs in its /proc"
+ROOTLESS = "raise its limits (memlock, /dev/shm) by hand, and expect ports below 1024 and host networks to be its own"
+LIVE_RESTORE = 'an update of the Docker service ends all engines: set "live-restore": true in /etc/docker/daemon.json'
+
+
+async def look(case: Case) -> Answer:
+    reading = await case.facts.container_engine()
+    if isinstance(reading, Unknown):
+        return bad(reading.reason, need="a container engine that answers", hint=UNREACHABLE)
+    engine = reading.value
+    found = f"{engine.name} {engine.version}"
+    if "docker desktop" in (engine.operating_system or "").lower():
+        return bad(f"{found} is Docker Desktop", hint=DESKTOP)
+    if doubts := doubts_of(engine):
+        return doubtful(f"{found}, {', '.join(doubts)}", hint="; ".join(doubts.values()))
+    return good(found)
+
+
+def doubts_of(engine: ContainerEngine) -> dict[str, str]:
+    """What is unusual about it, each with what follows."""
+    doubts = {}
+    if engine.rootless:
+        doubts["rootless"] = ROOTLESS
+    if engine.live_restore is False:
+        doubts["without live-restore"] = LIVE_RESTORE
+    return doubts
+
+
+CHECK = Check(ID, "the container engine answers", look, lambda c: c.in_container, True)

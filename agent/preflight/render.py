@@ -1,0 +1,64 @@
+"""Findings for people (one screen, the worst first) and for machines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from agent.errors import plain
+from agent.preflight.model import Finding, Level, passed
+
+ORDER = (Level.FAIL, Level.UNKNOWN, Level.WARN, Level.PASS)
+COLOURS = {Level.FAIL: "31", Level.UNKNOWN: "35", Level.WARN: "33", Level.PASS: "32"}
+LEVEL_WIDTH = max(len(level.value) for level in Level)
+
+
+def as_json(findings: Sequence[Finding], accepted: frozenset[str] = frozenset()) -> dict[str, Any]:
+    """What `preflight -o json` prints."""
+    return {
+        "ok": passed(tuple(findings), accepted),
+        "findings": [plain(finding.to_json()) | accepting(finding, accepted) for finding in findings],
+    }
+
+
+def accepting(finding: Finding, accepted: frozenset[str]) -> dict[str, Any]:
+    return {"accepted": True} if finding.refuses and finding.check in accepted else {}
+
+
+def as_text(findings: Sequence[Finding], accepted: frozenset[str] = frozenset(), colour: bool = False) -> str:
+    """Failures first with need, origin and cure; what passed in one line; at last whether it may be deployed."""
+    width = max((len(finding.check) for finding in findings), default=0)
+    lines: list[str] = []
+    for finding in sorted(findings, key=lambda one: ORDER.index(one.level)):
+        if finding.level is not Level.PASS:
+            lines += block(finding, width, finding.check in accepted, colour)
+    if good := [finding.check for finding in findings if finding.level is Level.PASS]:
+        lines.append(f"{paint(Level.PASS, colour)}  {', '.join(good)}")
+    return "\n".join([*lines, verdict(findings, accepted)])
+
+
+def block(finding: Finding, width: int, accepted: bool, colour: bool) -> Iterator[str]:
+    """One finding that wants reading."""
+    note = "  (accepted)" if accepted and finding.refuses else ""
+    yield f"{paint(finding.level, colour)}  {finding.check:<{width}}  {finding.found}{note}"
+    indent = " " * (LEVEL_WIDTH + 2 + width + 2)
+    if finding.need:
+        yield f"{indent}needed: {finding.need}"
+    if finding.origin:
+        yield f"{indent}stated: {finding.origin}"
+    if finding.hint:
+        yield f"{indent}to do:  {finding.hint}"
+
+
+def paint(level: Level, colour: bool) -> str:
+    word = f"{level.value:<{LEVEL_WIDTH}}"
+    return f"\x1b[{COLOURS[level]}m{word}\x1b[0m" if colour else word
+
+
+def verdict(findings: Sequence[Finding], accepted: frozenset[str]) -> str:
+    """One sentence at the end."""
+    refusing = [finding.check for finding in findings if finding.refuses and finding.check not in accepted]
+    if not refusing:
+        overruled = [finding.check for finding in findings if finding.refuses]
+        return "it can be deployed" + (f", with {', '.join(overruled)} accepted" if overruled else "")
+    return f"it cannot be deployed: {len(refusing)} of {len(findings)} checks refuse ({', '.join(refusing)})"
