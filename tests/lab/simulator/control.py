@@ -1,0 +1,155 @@
+"""The control surface: faults set and cleared while the engine runs, by HTTP or through a file."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from .clock import Clock
+from .engine_client import EngineClient
+from .faults import Board, Fault, UnknownFault, make, parse_many
+from .httpd import Reply, Request
+
+_LOOK_S = 0.05  # real seconds between looks at the control file
+
+
+class Control:
+    """What is in force, and what happens at once when a fault is set."""
+
+    def __init__(self, board: Board, clock: Clock, faults: tuple[Fault, ...]) -> None:
+        self.board = board
+        self.clock = clock
+        self.faults: dict[str, Fault] = {fault.kind: fault for fault in faults}
+        self.keep_alive = False
+        self.engine: EngineClient | None = None
+        self._applied: set[str] = set()
+        board.put(self.faults.values())
+
+    def attach(self, engine: EngineClient) -> None:
+        """The engine that faults act on."""
+        self.engine = engine
+        engine.on_heal = self.clear
+
+    def ready(self) -> None:
+        """The engine serves: faults that were set before the start act now."""
+        for fault in list(self.faults.values()):
+            self._act(fault)
+
+    def set(self, fault: Fault) -> None:
+        """Put a fault in force."""
+        self.faults[fault.kind] = fault
+        self._applied.discard(fault.kind)
+        self.board.put(self.faults.values())
+        if self.engine is not None and self.engine.started.is_set():
+            self._act(fault)
+
+    def clear(self, kind: str = "") -> None:
+        """Heal one kind, or all; a request whose client had gone is let go of."""
+        gone = [kind] if kind else list(self.faults)
+        for name in gone:
+            self.faults.pop(name, None)
+        self.board.put(self.faults.values())
+        if self.engine is not None and {"zombie_held", "zombie_burning"} & set(gone):
+            self.engine.release_zombies()
+        if self.engine is not None and "stale_gauge" in gone:
+            self.engine.frozen_gauges = False
+
+    def _act(self, fault: Fault) -> None:
+        """The faults that are an event."""
+        if self.engine is None or fault.kind in self._applied:
+            return
+        self._applied.add(fault.kind)
+        if fault.kind == "exit":
+            self._exit(int(fault.number(1)))
+        if fault.kind in {"exit0", "health_503_keepalive"}:
+            self.keep_alive = self.keep_alive or fault.kind == "health_503_keepalive"
+            self.engine.kill(int(fault.arg) if fault.arg else None)
+
+    def _exit(self, code: int) -> None:
+        """End at once with this code; above 128 by the signal itself, which PID 1 of a container survives."""
+        if self.engine is not None:
+            self.engine.kill()
+        if code > 128:
+            os.kill(os.getpid(), code - 128) if code != 128 + signal.SIGTERM else os._exit(code)
+        os._exit(code)
+
+    def routes(self) -> dict[tuple[str, str], Callable[[Request, Reply], Awaitable[None]]]:
+        """For the engine's own port, or one apart."""
+        return {("GET", "/sim/state"): self.state, ("POST", "/sim/fault"): self.fault}
+
+    async def handle(self, request: Request, reply: Reply) -> None:
+        """The handler of a port apart."""
+        route = self.routes().get((request.method, request.path))
+        if route is None:
+            reply.json({"detail": "Not Found"}, 404)
+        else:
+            await route(request, reply)
+
+    async def fault(self, request: Request, reply: Reply) -> None:
+        """POST {"kind": …, "arg": …, "for_s": …}; kind `clear` heals (`arg`: one kind)."""
+        try:
+            body = request.json()
+            kind, arg, lasting = body["kind"], str(body.get("arg", "")), body.get("for_s")
+            if kind == "clear":
+                self.clear(arg)
+            else:
+                self.set(make(kind, arg, None if lasting is None else float(lasting)))
+        except UnknownFault as unknown:
+            reply.json({"error": str(unknown)}, 400)
+            return
+        except (ValueError, KeyError, TypeError, AttributeError) as bad:
+            reply.json({"error": f"cannot read the fault: {bad!r}"}, 400)
+            return
+        reply.json({"faults": [_show(f) for f in self.faults.values()]})
+
+    async def state(self, _request: Request, reply: Reply) -> None:
+        """GET: faults, processes, sequences that the frontend knows."""
+        engine = self.engine
+        reply.json({
+            "faults": [_show(f) for f in self.faults.values()],
+            "now": self.clock.now(),
+            "scale": self.clock.scale,
+            "pid": os.getpid(),
+            "cores": [{"rank": c.rank, "pid": c.pid, "ready": c.ready} for c in engine.cores] if engine else [],
+            "dead": engine.dead if engine else False,
+            "sequences": [
+                {"id": s.id, "rank": s.rank, "prompt": s.prompt, "tokens": s.tokens, "client": s.client}
+                for s in (engine.sequences.values() if engine else ())
+            ],
+        })  # fmt: skip
+
+    async def follow(self, path: Path) -> None:
+        """Obey a file: what it lists is in force, and what leaves it is healed. No file: no say."""
+        last: str | None = None
+        while True:
+            text = _read(path)
+            if text is not None and text != last:
+                self._obey(text)
+            last = text
+            await asyncio.sleep(_LOOK_S)
+
+    def _obey(self, text: str) -> None:
+        try:
+            wanted = {fault.kind: fault for fault in parse_many(text)}
+        except UnknownFault:
+            return  # half a line, or a slip: what was in force stays
+        for kind in [k for k in self.faults if k not in wanted]:
+            self.clear(kind)
+        for fault in wanted.values():
+            if self.faults.get(fault.kind) != fault:
+                self.set(fault)
+
+
+def _show(fault: Fault) -> dict[str, Any]:
+    return {"kind": fault.kind, "arg": fault.arg, "for_s": fault.for_s}
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text()
+    except OSError:
+        return None

@@ -1,0 +1,238 @@
+"""/v1/completions and /v1/chat/completions in vLLM's words, streamed or whole."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from . import prompts
+from .engine_client import EngineClient, EngineDead, Sequence
+from .flags import Launch
+from .httpd import Reply, Request
+from .prompts import BadPrompt, Prompt
+from .scheduler import Output
+from .settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A checked request body."""
+
+    chat: bool
+    id: str
+    model: str
+    prompts: list[Prompt]
+    n: int
+    max_tokens: int
+    stops_at: int | None
+    stream: bool
+    usage: bool
+    running_usage: bool
+    created: int
+
+
+class Refused(Exception):
+    """The request is answered with an error."""
+
+    def __init__(self, status: int, message: str, kind: str, param: str | None = None) -> None:
+        super().__init__(message)
+        self.status, self.message, self.kind, self.param = status, message, kind, param
+
+
+class OpenAI:
+    """The two endpoints. `in_flight` is what GET /load shows."""
+
+    def __init__(self, launch: Launch, settings: Settings, engine: EngineClient) -> None:
+        self.launch = launch
+        self.settings = settings
+        self.engine = engine
+        self.in_flight = 0
+        self.fingerprint = f"vllm-{settings.version}-{secrets.token_hex(4)}"
+
+    async def completions(self, request: Request, reply: Reply) -> None:
+        """POST /v1/completions."""
+        await self._serve(request, reply, chat=False)
+
+    async def chat(self, request: Request, reply: Reply) -> None:
+        """POST /v1/chat/completions."""
+        await self._serve(request, reply, chat=True)
+
+    async def _serve(self, request: Request, reply: Reply, *, chat: bool) -> None:
+        try:
+            ask = self._read(request, chat=chat)
+            with self._running(ask) as sequences:
+                await (self._stream(ask, sequences, reply) if ask.stream else self._whole(ask, sequences, reply))
+        except Refused as refused:
+            reply.error(refused.status, refused.message, refused.kind, refused.param)
+        except EngineDead as dead:
+            reply.error(500, str(dead), "InternalServerError")
+
+    @contextmanager
+    def _running(self, ask: Ask) -> Iterator[list[Sequence]]:
+        """Sequences in the engine; whatever ends the block, those left over are told as hung up."""
+        if self.engine.refusing:
+            raise Refused(500, "cannot schedule new futures after shutdown", "InternalServerError")
+        if self.engine.paused in {"abort", "wait"}:
+            raise Refused(503, "Generation is paused.", "ServiceUnavailableError")
+        sequences: list[Sequence] = []
+        self.in_flight += 1
+        try:
+            for place, prompt in enumerate(p for p in ask.prompts for _ in range(ask.n)):
+                name = f"{ask.id}-{place}-{secrets.token_hex(4)}"
+                limits = (ask.max_tokens, ask.stops_at)
+                sequences.append(self.engine.add(name, prompt.tokens, list(prompt.hashes), limits, ask.n))
+            yield sequences
+        finally:
+            self.in_flight -= 1
+            for sequence in sequences:
+                self.engine.hung_up(sequence)
+
+    def _read(self, request: Request, *, chat: bool) -> Ask:
+        try:
+            body = request.json()
+            body = body if isinstance(body, dict) else {}
+        except ValueError:
+            raise Refused(400, "Invalid JSON body", "BadRequestError") from None
+        self._check_model(body.get("model") or self.launch.names[0])
+        asked = self._prompts(body, chat=chat)
+        longest = max(p.tokens for p in asked)
+        limit = body.get("max_completion_tokens") or body.get("max_tokens") or (None if chat else 16)
+        room = self.launch.max_model_len - longest
+        options = body.get("stream_options") or {}
+        return Ask(
+            chat=chat,
+            id=f"{'chatcmpl' if chat else 'cmpl'}-{secrets.token_hex(8)}",
+            model=body.get("model") or self.launch.names[0],
+            prompts=asked,
+            n=int(body.get("n") or 1),
+            max_tokens=min(int(limit or room), room),
+            stops_at=None if body.get("ignore_eos") else self.settings.eos_tokens,
+            stream=bool(body.get("stream")),
+            usage=bool(options.get("include_usage")),
+            running_usage=bool(options.get("continuous_usage_stats")),
+            created=int(time.time()),
+        )
+
+    def _check_model(self, model: str) -> None:
+        if model not in self.launch.names:
+            text = f"The model `{model}` does not exist. Valid aliases: {', '.join(self.launch.names)}."
+            raise Refused(404, text, "NotFoundError", "model")
+
+    def _prompts(self, body: dict[str, Any], *, chat: bool) -> list[Prompt]:
+        block = self.launch.block_size
+        try:
+            asked = [prompts.of_chat(body, block)] if chat else prompts.of_completion(body, block)
+        except BadPrompt as bad:
+            raise Refused(400, str(bad), "BadRequestError", "messages" if chat else "prompt") from None
+        for prompt in asked:
+            if prompt.tokens >= self.launch.max_model_len:
+                raise Refused(400, self._too_long(prompt.tokens), "BadRequestError", "input_tokens")
+        if not self.launch.prefix_caching:
+            return [Prompt(p.tokens) for p in asked]
+        return asked
+
+    def _too_long(self, tokens: int) -> str:
+        return (
+            f"This model's maximum context length is {self.launch.max_model_len} tokens. However, your prompt "
+            f"contains at least {tokens} input tokens, which exceeds this limit even without any output tokens. "
+            f"Please reduce the length of the input prompt. (parameter=input_tokens, value={tokens})"
+        )
+
+    async def _stream(self, ask: Ask, sequences: list[Sequence], reply: Reply) -> None:
+        reply.stream()
+        try:
+            if ask.chat:
+                for place in range(len(sequences)):
+                    reply.event(_dump(self._chunk(ask, place, {"role": "assistant", "content": ""}, None)))
+            async for place, output, start in _merge(sequences):
+                reply.event(_dump(self._piece(ask, place, output, start, sequences)))
+            if ask.usage:
+                reply.event(_dump({**self._base(ask, chunk=True), "choices": [], "usage": _usage(ask, sequences),
+                                   "system_fingerprint": self.fingerprint}))  # fmt: skip
+        except EngineDead as dead:
+            error = {"message": str(dead), "type": "InternalServerError", "param": None, "code": 500}
+            reply.event(json.dumps({"error": error}))
+        reply.event("[DONE]")
+        reply.end()
+
+    def _piece(self, ask: Ask, place: int, output: Output, start: int, sequences: list[Sequence]) -> dict[str, Any]:
+        text, reason = prompts.words(start, output.tokens), output.reason or None
+        if ask.chat:
+            piece = self._chunk(ask, place, {"content": text}, reason)
+        else:
+            choice = {"index": place, "text": text, "logprobs": None, "finish_reason": reason, "stop_reason": None,
+                      "prompt_token_ids": None, "token_ids": None}  # fmt: skip
+            piece = {**self._base(ask, chunk=True), "choices": [choice]}
+        if ask.running_usage:
+            piece["usage"] = _usage(ask, sequences)
+        if reason:
+            piece["system_fingerprint"] = self.fingerprint
+        return piece
+
+    def _chunk(self, ask: Ask, place: int, delta: dict[str, str], reason: str | None) -> dict[str, Any]:
+        choice = {"index": place, "delta": delta, "logprobs": None, "finish_reason": reason, "token_ids": None}
+        return {**self._base(ask, chunk=True), "choices": [choice]}
+
+    def _base(self, ask: Ask, *, chunk: bool) -> dict[str, Any]:
+        kind = ("chat.completion.chunk" if chunk else "chat.completion") if ask.chat else "text_completion"
+        return {"id": ask.id, "object": kind, "created": ask.created, "model": ask.model}
+
+    async def _whole(self, ask: Ask, sequences: list[Sequence], reply: Reply) -> None:
+        reasons = [""] * len(sequences)
+        async for place, output, _ in _merge(sequences):
+            reasons[place] = output.reason
+        choices = [self._choice(ask, place, s, reasons[place]) for place, s in enumerate(sequences)]
+        usage = {**_usage(ask, sequences), "prompt_tokens_details": None, "completion_tokens_details": None}
+        reply.json({**self._base(ask, chunk=False), "choices": choices, "service_tier": None,
+                    "system_fingerprint": self.fingerprint, "usage": usage, "kv_transfer_params": None,
+                    "ec_transfer_params": None, "metrics": None})  # fmt: skip
+
+    def _choice(self, ask: Ask, place: int, sequence: Sequence, reason: str) -> dict[str, Any]:
+        text = prompts.words(0, sequence.tokens)
+        tail = {
+            "logprobs": None,
+            "finish_reason": reason,
+            "stop_reason": None,
+            "token_ids": None,
+            "routed_experts": None,
+        }
+        if ask.chat:
+            message = {"role": "assistant", "content": text, "refusal": None, "annotations": None, "audio": None,
+                       "function_call": None, "reasoning": None}  # fmt: skip
+            return {"index": place, "message": message, **tail}
+        return {"index": place, "text": text, **tail, "prompt_logprobs": None, "prompt_token_ids": None}
+
+
+def _dump(value: dict[str, Any]) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def _usage(ask: Ask, sequences: list[Sequence]) -> dict[str, int]:
+    prompt, completion = sum(p.tokens for p in ask.prompts), sum(s.tokens for s in sequences)
+    return {"prompt_tokens": prompt, "total_tokens": prompt + completion, "completion_tokens": completion}
+
+
+async def _merge(sequences: list[Sequence]) -> AsyncIterator[tuple[int, Output, int]]:
+    """Outputs of all sequences as they come: place, output, tokens before it. Raises EngineDead."""
+    starts = [0] * len(sequences)
+    waiting = {asyncio.ensure_future(s.outputs.get()): place for place, s in enumerate(sequences)}
+    try:
+        while waiting:
+            done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                place, output = waiting.pop(task), task.result()
+                if isinstance(output, EngineDead):
+                    raise output
+                yield place, output, starts[place]
+                starts[place] += output.tokens
+                if not output.reason:
+                    waiting[asyncio.ensure_future(sequences[place].outputs.get())] = place
+    finally:
+        for task in waiting:
+            task.cancel()
