@@ -11,6 +11,7 @@ from __future__ import annotations
 import enum
 import hashlib
 import json
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -119,7 +120,7 @@ def running(documents: Sequence[bytes] = (), per_page: int = PER_PAGE) -> Iterat
     site = RecipeSite({}, per_page=per_page)
     for document in documents:
         site.publish(document)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"site": site}))
+    server = _Server(("127.0.0.1", 0), type("Handler", (_Handler,), {"site": site}))
     site.port = server.server_address[1]
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, name="recipe site")
     thread.start()
@@ -130,6 +131,13 @@ def running(documents: Sequence[bytes] = (), per_page: int = PER_PAGE) -> Iterat
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A client that gives up is what the faults are for; anything else is shown as usual."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
 
 
 class _Handler(BaseHTTPRequestHandler):
