@@ -86,7 +86,14 @@ async def preflight(record: Deployment, seen: Seen, work: Work) -> Outcome:
     first, others = refusing[0], len(refusing) - 1
     more = f" (and {others} more: {', '.join(one.check for one in refusing[1:])})" if others else ""
     need = f", needs {first.need}" if first.need else ""
-    return Outcome(findings=findings, refused=f"preflight: {first.check}: {first.found}{need}{more}")
+    sentence = f"cannot start {record.slug}: {first.check}: {first.found}{need}{more}"
+    error = {
+        "code": f"preflight.{first.check.replace('.', '_')}",
+        "message": sentence,
+        "hint": first.hint,
+        "details": {"findings": [one.to_json() for one in findings]},
+    }
+    return Outcome(findings=findings, refused=sentence, error=error)
 
 
 async def prepare_image(record: Deployment, work: Work) -> Outcome:

@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
-from agent.samples.model import Canary, Health, Missed
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """One call of an engine's own API, as data."""
-
-    path: str
-    method: str = "GET"
-    body: Mapping[str, Any] | None = None
+from agent.engines.model import Request
+from agent.samples.model import Health, Missed
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,31 +16,37 @@ class Endpoint:
     host: str
     port: int
     api_key: str | None = field(default=None, repr=False)
+    tls: bool = False
 
     @property
     def url(self) -> str:
         """The base URL; an IPv6 address in brackets."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{host}:{self.port}"
+        return f"{'https' if self.tls else 'http'}://{host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What an engine answered, and how long it took."""
+
+    status: int
+    text: str
+    seconds: float
 
 
 class Probe(Protocol):
     """HTTP to an engine. Raises for nothing that an engine does; each call has a deadline and closes its connection."""
 
+    async def ask(self, at: Endpoint, request: Request, timeout_s: float) -> Answer | Missed:
+        """Any request of an engine's own API."""
+        ...
+
     async def metrics(self, at: Endpoint, path: str, timeout_s: float) -> str | Missed:
-        """The metrics text."""
+        """The metrics text; anything but a 200 is a miss."""
         ...
 
     async def health(self, at: Endpoint, path: str, timeout_s: float) -> Health | Missed:
         """Status and time of the health endpoint."""
-        ...
-
-    async def canary(self, at: Endpoint, ask: Request, timeout_s: float) -> Canary:
-        """One token by `ask`; true only where the answer carries one."""
-        ...
-
-    async def call(self, at: Endpoint, ask: Request, timeout_s: float) -> int | Missed:
-        """The status of any other call (abort, pause, resume)."""
         ...
 
     async def close(self) -> None: ...

@@ -1,0 +1,258 @@
+"""All deployments of this host: their loops, what persons ask of them, and what is published of them."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import structlog
+
+from agent.action import commands
+from agent.action.operation import DEPLOY, Operation, fail, follow
+from agent.action.record import Deployment, State, Supervision
+from agent.action.store import Event, Store
+from agent.clock import Clock
+from agent.container.port import Runtime
+from agent.daemon.board import Board
+from agent.daemon.guard import cancelled, forever
+from agent.daemon.loop import Loop
+from agent.errors import NotFound, Refused
+from agent.plan.model import Plan
+from agent.samples.model import Xid
+
+log = structlog.get_logger()
+
+QUEUE = 256
+
+
+class PlanIncomplete(Refused):
+    """The operator must supply something first."""
+
+    code = "plan.missing"
+    message = "cannot deploy {slug}: the plan misses {keys}"
+    hint = "{how}"
+
+
+@dataclass(frozen=True, slots=True)
+class Making:
+    """How the fleet makes what it needs; the wiring supplies it."""
+
+    loop: Callable[[Deployment, Plan], Loop]
+    plan_to_json: Callable[[Plan], Mapping[str, Any]]
+    plan_from_json: Callable[[Mapping[str, Any]], Plan]
+
+
+class Fleet:
+    """Owns every loop. Its methods are what the API calls."""
+
+    def __init__(self, runtime: Runtime, store: Store, clock: Clock, boot_id: str) -> None:
+        self.boards: dict[str, Board] = {}
+        self.loops: dict[str, Loop] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._runtime = runtime
+        self._store = store
+        self._clock = clock
+        self._boot_id = boot_id
+        self._making: Making | None = None
+        self._listeners: set[asyncio.Queue[Event]] = set()
+        self._changed: set[asyncio.Event] = set()
+        self._waker: asyncio.Task[None] | None = None
+        self._following = asyncio.Lock()
+        self._tasks_of_operations: set[asyncio.Task[None]] = set()
+
+    # -- life ---------------------------------------------------------------------------------------------------------
+
+    async def start(self, making: Making) -> None:
+        """Take up every deployment that the state holds, and begin to listen to the runtime."""
+        self._making = making
+        for record in await self._store.load():
+            plan = await self.plan_of(record.plan_id)
+            self._begin(record, plan)
+        self._waker = asyncio.create_task(forever("runtime events", self._listen), name="runtime events")
+
+    def _begin(self, record: Deployment, plan: Plan) -> Loop:
+        assert self._making is not None  # noqa: S101 - start() comes first
+        loop = self._making.loop(record, plan)
+        self.loops[record.slug] = loop
+        task = asyncio.create_task(self._drive(record.slug, loop), name=f"loop {record.slug}")
+        self._tasks[record.slug] = task
+        return loop
+
+    async def _drive(self, slug: str, loop: Loop) -> None:
+        await forever(f"loop {slug}", loop.run)
+        self.loops.pop(slug, None)
+        self._tasks.pop(slug, None)
+        self.boards.pop(slug, None)
+        await self._follow_operations(slug, None)
+        self._notify()
+
+    async def _listen(self) -> None:
+        """The runtime's events only wake loops: they may end or miss things, the loops' own polls are the truth."""
+        while True:
+            async for slug in self._runtime.events():
+                if (loop := self.loops.get(slug)) is not None:
+                    loop.wake()
+            await asyncio.sleep(2.0)
+
+    async def close(self) -> None:
+        """Leave. Engines run on."""
+        await cancelled(self._waker, *self._tasks.values(), *self._tasks_of_operations)
+
+    # -- what loops tell ----------------------------------------------------------------------------------------------
+
+    def publish(self, board: Board) -> None:
+        """Take a loop's last tick; open operations follow it."""
+        slug = board.record.slug
+        before = self.boards.get(slug)
+        self.boards[slug] = board
+        if before is None or before.record != board.record or before.progress != board.progress:
+            task = asyncio.create_task(self._follow_operations(slug, board), name=f"operations {slug}")
+            self._tasks_of_operations.add(task)
+            task.add_done_callback(self._tasks_of_operations.discard)
+        self._notify()
+
+    def told(self, event: Event) -> None:
+        """Pass an event on to whoever listens; a listener that does not keep up loses the oldest."""
+        for queue in self._listeners:
+            if queue.full():
+                queue.get_nowait()
+            queue.put_nowait(event)
+
+    def xid(self, xid: Xid) -> None:
+        """Give an Xid to the deployments on that card."""
+        for loop in self.loops.values():
+            if xid.uuid in loop.plan.gpus:
+                loop.note_xid(xid)
+
+    def _notify(self) -> None:
+        for changed in self._changed:
+            changed.set()
+
+    async def _follow_operations(self, slug: str, board: Board | None) -> None:
+        """Bring the open operations of `slug` up to what its board says, in the order of the boards."""
+        async with self._following:
+            await self._bring_up(slug, board)
+        self._notify()
+
+    async def _bring_up(self, slug: str, board: Board | None) -> None:
+        now = self._clock.now().wall
+        for operation in await self._store.operations(slug, open_only=True):
+            moved = follow(operation, board.record if board else None, now)
+            moved = refused(moved, board, now)
+            if board is not None and board.progress and not moved.over:
+                moved = replace(moved, progress={**moved.progress, **board.progress})
+            if moved != operation:
+                await self._store.save_operation(moved)
+
+    # -- what persons ask ---------------------------------------------------------------------------------------------
+
+    async def deploy(self, plan: Plan, accepted: tuple[str, ...], by: str) -> Operation:
+        """Ask for a plan to run. It must miss nothing."""
+        slug = plan.recipe.slug
+        if plan.missing:
+            raise PlanIncomplete(
+                slug=slug,
+                keys=", ".join(one.key for one in plan.missing),
+                how="; ".join(f"{one.key}: {one.how}" for one in plan.missing),
+                missing=[{"key": one.key, "why": one.why, "how": one.how} for one in plan.missing],
+            )
+        assert self._making is not None  # noqa: S101
+        now = self._clock.now().wall
+        await self._store.save_plan(slug, self._making.plan_to_json(plan))
+        loop = self.loops.get(slug)
+        operation = await self._open(slug, DEPLOY, plan.plan_id, by)
+        if loop is not None:
+            await loop.change(lambda record: commands.deploy(record, slug, plan.plan_id, accepted, now))
+            return operation
+        record = replace(commands.deploy(None, slug, plan.plan_id, accepted, now), boot_id=self._boot_id)
+        await self._store.save(record)
+        self._begin(record, plan)
+        return operation
+
+    async def ask(self, slug: str, kind: str, wish: Callable[[Deployment], Deployment], by: str) -> Operation:
+        """Any other wish: stop, start, restart, remove."""
+        loop = self.loop(slug)
+        wish(loop.record)  # refuses now, before anything is written
+        operation = await self._open(slug, kind, None, by)
+        await loop.change(wish)
+        return operation
+
+    async def supervise(self, slug: str, mode: Supervision) -> Deployment:
+        return await self.loop(slug).change(lambda record: commands.supervise(record, mode))
+
+    def loop(self, slug: str) -> Loop:
+        """The loop of a deployment, or NotFound."""
+        try:
+            return self.loops[slug]
+        except KeyError:
+            known = ", ".join(sorted(self.loops)) or "none"
+            raise NotFound(what="deployment", name=slug, why=f"deployed here: {known}") from None
+
+    async def _open(self, slug: str, kind: str, plan_id: str | None, by: str) -> Operation:
+        loop = self.loops.get(slug)
+        operation = Operation(
+            id=secrets.token_hex(8),
+            slug=slug,
+            kind=kind,
+            created=self._clock.now().wall,
+            plan_id=plan_id,
+            generation=loop.record.generation if loop else 0,
+            by=by,
+        )
+        await self._store.save_operation(operation)
+        return operation
+
+    async def plan_of(self, plan_id: str) -> Plan:
+        """A kept plan."""
+        assert self._making is not None  # noqa: S101
+        data = await self._store.plan(plan_id)
+        if data is None:
+            raise NotFound(what="plan", name=plan_id, why="it is not in the state file")
+        return self._making.plan_from_json(data)
+
+    # -- watching -----------------------------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def events(self) -> AsyncIterator[asyncio.Queue[Event]]:
+        """A queue of what is told from now on."""
+        queue: asyncio.Queue[Event] = asyncio.Queue(QUEUE)
+        self._listeners.add(queue)
+        try:
+            yield queue
+        finally:
+            self._listeners.discard(queue)
+
+    @asynccontextmanager
+    async def changes(self) -> AsyncIterator[Callable[[float], Awaitable[bool]]]:
+        """Waits until anything was published, or the seconds are over: `changed = await wait(10)`."""
+        changed = asyncio.Event()
+        self._changed.add(changed)
+
+        async def wait(seconds: float) -> bool:
+            try:
+                async with asyncio.timeout(seconds):
+                    await changed.wait()
+            except TimeoutError:
+                return False
+            changed.clear()
+            return True
+
+        try:
+            yield wait
+        finally:
+            self._changed.discard(changed)
+
+
+def refused(operation: Operation, board: Board | None, now: float) -> Operation:
+    """A deploy whose preparation said no ends with that refusal, findings and all."""
+    if operation.over or operation.kind != DEPLOY or board is None or board.refused is None:
+        return operation
+    if board.record.next_plan == operation.plan_id or board.refused.plan_id != operation.plan_id:
+        return operation
+    if board.record.state is State.BACKOFF:
+        return operation
+    return replace(fail(operation, board.refused.error["message"], now), error=board.refused.error)

@@ -1,0 +1,268 @@
+"""The reconcile loop of one deployment: observe, judge, decide, run one step, publish, look again."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import structlog
+
+from agent.action.adopt import adopt
+from agent.action.decide import decide
+from agent.action.execute import Work, execute
+from agent.action.model import AskCanary, Forget, Nothing, Preflight, PrepareImage, Released, Settle, Step, Wait
+from agent.action.record import RESTING, Deployment
+from agent.action.seen import Seen
+from agent.action.store import Event, Store
+from agent.action.transition import Outcome, finish, intend, look
+from agent.clock import Clock
+from agent.container.port import ContainerView, Runtime
+from agent.daemon.board import Board, Refusal
+from agent.daemon.observe import Observer
+from agent.errors import AgentError, RuntimeTrouble
+from agent.plan.model import Plan
+from agent.preflight.model import Finding
+from agent.samples.model import Xid
+
+log = structlog.get_logger()
+
+DOWN_PERIOD_S = 0.5
+RETRY_S = 2.0
+RESTING_PERIOD_S = 30.0
+WORD_ONLY = (Settle, Released, Wait, Forget)
+"""Steps that change the record alone: dropped when a person asked for something else meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rooms:
+    """What all loops of a host share."""
+
+    runtime: Runtime
+    store: Store
+    clock: Clock
+    boot_id: str
+    publish: Callable[[Board], None]
+    told: Callable[[Event], None]
+
+
+class Loop:
+    """One deployment. Persons' wishes come in through `change`, everything else by looking."""
+
+    def __init__(self, record: Deployment, plan: Plan, observer: Observer, work: Work, rooms: Rooms) -> None:
+        self.record = record
+        self.plan = plan
+        self.gone = False
+        self._observer = observer
+        self._work = work
+        self._rooms = rooms
+        self._wake = asyncio.Event()
+        self._asked = asyncio.Event()
+        self._wishes = 0
+        self._looked: float | None = None
+        self._progress: Mapping[str, Any] = {}
+        self._findings: tuple[Finding, ...] = ()
+        self._refused: Refusal | None = None
+
+    def wake(self) -> None:
+        """Look again soon."""
+        self._wake.set()
+
+    def note_xid(self, xid: Xid) -> None:
+        """The driver reported an Xid on a card of this deployment."""
+        self._observer.note_xid(xid)
+
+    def report(self, progress: Mapping[str, Any]) -> None:
+        """Progress of the step that runs, for whoever watches."""
+        self._progress = progress
+        self._publish(None)
+
+    async def change(self, wish: Callable[[Deployment], Deployment]) -> Deployment:
+        """Apply what a person asked. It is on disk when this returns; a long step gives way to it."""
+        self.record = wish(self.record)
+        self._wishes += 1
+        self._asked.set()
+        await self._rooms.store.save(self.record)
+        self.wake()
+        return self.record
+
+    async def run(self) -> None:
+        """Tick until the deployment is forgotten."""
+        while not self.gone:
+            pause = await self.tick()
+            if pause > 0:
+                await self._sleep(pause)
+
+    async def _sleep(self, pause: float) -> None:
+        try:
+            async with asyncio.timeout(pause):
+                await self._wake.wait()
+        except TimeoutError:
+            return
+
+    async def tick(self) -> float:
+        """One look and one step; the seconds until the next look."""
+        self._wake.clear()
+        self._asked.clear()
+        before = self.record
+        seen = await self._look()
+        wishes = self._wishes
+        step = decide(self.record, seen)
+        self._publish(seen)
+        await self._save(intend(self.record, step, seen))
+        try:
+            outcome = await self._do(step, seen)
+        except RuntimeTrouble as error:
+            await self._tell(before, replace(step, why=f"{step.why}: {error.text}"), seen)
+            return RETRY_S
+        if outcome is None or (isinstance(step, WORD_ONLY) and wishes != self._wishes):
+            return 0.0
+        await self._finish(step, outcome, seen)
+        await self._tell(before, replace(step, why=f"{step.why}; {outcome.note}") if outcome.note else step, seen)
+        return self._pause(step, seen)
+
+    async def _look(self) -> Seen:
+        """Everything that the decision may use, gathered first."""
+        now = self._rooms.clock.now()
+        seen = Seen(now=now, watch=self.plan.watch, boot_id=self._rooms.boot_id)
+        try:
+            views = await self._rooms.runtime.list()
+        except RuntimeTrouble as error:
+            seen = replace(seen, unreachable=error.text)
+            await self._save(look(self.record, seen, 0.0))
+            return seen
+        adopted = adopt(self.record, views, self._rooms.boot_id, now.wall)
+        await self._save(adopted.record)
+        seen = replace(seen, container=adopted.container, leftovers=adopted.leftovers)
+        seen = await self._see_more(seen, adopted.container)
+        await self._save(look(self.record, seen, self._elapsed(now.mono)))
+        return seen
+
+    async def _see_more(self, seen: Seen, container: ContainerView | None) -> Seen:
+        """The engine where it should run, what is left of it where it is taken down."""
+        if self.record.takedown is not None:
+            return await self._observer.down(seen, self.record, self.plan)
+        if self.record.started_at is None or (self.record.state in RESTING and container is None):
+            return seen
+        return await self._observer.watch(seen, container, self.record)
+
+    def _elapsed(self, mono: float) -> float:
+        """Seconds since the last look, bounded: a suspended host proves nothing about the time it slept."""
+        last, self._looked = self._looked, mono
+        if last is None:
+            return 0.0
+        return min(mono - last, 3 * self.plan.watch.period.value)
+
+    async def _do(self, step: Step, seen: Seen) -> Outcome | None:
+        """Run the step; None where a person's wish came before the end of one that can be dropped."""
+        if isinstance(step, AskCanary):
+            self._observer.start_canary()
+            return Outcome()
+        work = asyncio.ensure_future(execute(step, self.record, seen, self._work))
+        if not isinstance(step, Preflight | PrepareImage):
+            return await work
+        asked = asyncio.ensure_future(self._asked.wait())
+        try:
+            await asyncio.wait({work, asked}, return_when=asyncio.FIRST_COMPLETED)
+            return await work if work.done() else None
+        finally:
+            for task in (work, asked):
+                task.cancel()
+            await asyncio.gather(work, asked, return_exceptions=True)
+            self._progress = {}
+
+    async def _finish(self, step: Step, outcome: Outcome, seen: Seen) -> None:
+        self._note(step, outcome)
+        record = finish(self.record, step, outcome, seen, jitter=random.random() * 0.1)  # noqa: S311
+        never_ran = outcome.refused is not None and record.generation == 0
+        if isinstance(step, Forget) or never_ran:
+            self.record = record
+            await self._forget(seen)
+            return
+        if record.plan_id != self.plan.plan_id:
+            await self._change_plan(record.plan_id)
+        await self._save(record)
+
+    def _note(self, step: Step, outcome: Outcome) -> None:
+        """Findings and refusals stay on the board until the next preparation."""
+        if isinstance(step, Preflight):
+            self._findings, self._refused = outcome.findings, None
+        if outcome.refused is not None:
+            error = outcome.error or {"code": "refused", "message": outcome.refused, "hint": "", "details": {}}
+            self._refused = Refusal(self.record.target, error)
+
+    async def _forget(self, seen: Seen) -> None:
+        """The deployment is no more: asked for by a person, or refused before it ever ran."""
+        self.gone = True
+        self._publish(seen)
+        await self._observer.close()
+        await self._rooms.store.forget(self.record.slug)
+
+    async def _change_plan(self, plan_id: str) -> None:
+        self.plan = await self._observer.plan_of(plan_id)
+        await self._observer.take_plan(self.plan)
+
+    async def _save(self, record: Deployment) -> None:
+        """To disk, where it differs in more than what can be seen again."""
+        worth = replace(record, healthy_s=0.0, why="", step="") != replace(self.record, healthy_s=0.0, why="", step="")
+        proven = int(record.healthy_s // 60) != int(self.record.healthy_s // 60)
+        self.record = record
+        if worth or proven:
+            await self._rooms.store.save(record)
+
+    async def _tell(self, before: Deployment, step: Step, seen: Seen) -> None:
+        """The sentence of this tick: to the log, the events and the board."""
+        self.record = replace(self.record, step=step.why)
+        self._publish(seen)
+        quiet = isinstance(step, Nothing | Wait) and step.why == before.step
+        moved = self.record.state is not before.state
+        if quiet and not moved:
+            return
+        fields = {"recipe": self.record.slug, "state": self.record.state.value, "step": type(step).__name__}
+        (log.info if moved or not isinstance(step, Nothing) else log.debug)("tick", **fields, why=step.why)
+        if moved:
+            await self._event("state", self.record.why, {"from": before.state.value, "to": self.record.state.value})
+        if not isinstance(step, Nothing | Wait):
+            await self._event("step", step.why, {"step": type(step).__name__})
+
+    async def _event(self, kind: str, text: str, data: Mapping[str, Any]) -> None:
+        event = Event(at=self._rooms.clock.now().wall, slug=self.record.slug, kind=kind, text=text, data=data)
+        try:
+            self._rooms.told(await self._rooms.store.add_event(event))
+        except AgentError as error:  # a full disk costs the event, never the act
+            log.warning("event_lost", recipe=self.record.slug, text=text, reason=error.text)
+
+    def _publish(self, seen: Seen | None) -> None:
+        verdict = seen.verdict if seen else self._observer.verdict
+        self._rooms.publish(
+            Board(
+                record=self.record,
+                plan=self.plan,
+                runtime=self._rooms.runtime.kind,
+                at=self._rooms.clock.now().wall,
+                endpoint=self._observer.url,
+                verdict=verdict,
+                sample=self._observer.sample,
+                findings=self._findings,
+                refused=self._refused,
+                progress=self._progress,
+                startup_s=self._observer.startup_s,
+            )
+        )
+
+    def _pause(self, step: Step, seen: Seen) -> float:
+        """When to look again: at once after a step that did something."""
+        period = self.plan.watch.period.value
+        match step:
+            case Wait(until=until):
+                return max(0.05, min(until - seen.now.wall, period))
+            case Nothing() | AskCanary() | Settle() if self.record.takedown is not None:
+                return min(DOWN_PERIOD_S, period)
+            case Nothing() | Settle() if self.record.state in RESTING and seen.container is None:
+                return max(period, RESTING_PERIOD_S)
+            case Nothing() | AskCanary() | Settle():
+                return self._observer.due_in(self._rooms.clock.now()) if self.record.started_at is not None else period
+            case _:
+                return 0.0

@@ -1,0 +1,252 @@
+"""Look at one deployment's engine: sample, window, verdict; and at what is left of it on its way down."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+
+import structlog
+
+from agent.action.record import Deployment
+from agent.action.release import Proof, members, prove, survivors
+from agent.action.seen import Seen
+from agent.clock import Instant
+from agent.container.port import ContainerView, Runtime, StopRequest
+from agent.daemon.follow import Follower
+from agent.daemon.guard import cancelled
+from agent.engines.dialect import Dialect
+from agent.engines.model import EngineLaunch
+from agent.engines.registry import dialect_of
+from agent.errors import RuntimeTrouble
+from agent.host.process import Process
+from agent.host.reading import Known
+from agent.plan.model import Plan
+from agent.samples.ask import ask_canary, send_all
+from agent.samples.model import Canary, Connections, Miss, Missed, Sample, Window, Xid
+from agent.samples.port import Endpoint
+from agent.samples.take import Sources, Subject, count_connections, take
+from agent.samples.window import WindowBuilder
+from agent.verdict.judge import judge
+from agent.verdict.model import Verdict
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Eyes:
+    """Where an observer looks, and what it may ask of the rest."""
+
+    sources: Sources
+    runtime: Runtime
+    key_of: Callable[[Plan], str | None]
+    """The API key that the engine asks for, read when it is needed and kept nowhere."""
+    plan_of: Callable[[str], Awaitable[Plan]]
+    wake: Callable[[], None]
+
+
+class Observer:
+    """The eyes of one loop. It holds what is older than one tick: the log's end, the window, a canary under way."""
+
+    def __init__(self, eyes: Eyes, plan: Plan) -> None:
+        self._eyes = eyes
+        self.plan = plan
+        self.verdict: Verdict | None = None
+        self.window: Window | None = None
+        self.url: str | None = None
+        self.startup_s: float | None = None
+        self.tree: tuple[Process, ...] = ()
+        self._dialect: Dialect = dialect_of(plan.engine)
+        self._builder: WindowBuilder | None = None
+        self._container: str | None = None
+        self._follower = Follower(eyes.runtime, self._dialect.read_log, eyes.wake)
+        self._canary_task: asyncio.Task[None] | None = None
+        self._canary: Canary | None = None
+        self._xids: list[Xid] = []
+        self._sampled: Instant | None = None
+        self._state: object = None
+
+    @property
+    def sample(self) -> Sample | None:
+        return self.window.last if self.window else None
+
+    @property
+    def endpoint(self) -> Endpoint | None:
+        """Where the engine can be asked now."""
+        container = self.sample.container if self.sample else None
+        return self._endpoint(container) if isinstance(container, ContainerView) else None
+
+    @property
+    def log_tail(self) -> tuple[str, ...]:
+        """The last lines that the engine wrote, as far as they are kept in memory."""
+        return tuple(line.text for line in self._follower.tail.lines)
+
+    async def plan_of(self, plan_id: str) -> Plan:
+        return await self._eyes.plan_of(plan_id)
+
+    async def take_plan(self, plan: Plan) -> None:
+        """A new plan from the next container on."""
+        self.plan = plan
+        self._dialect = dialect_of(plan.engine)
+        await self._follower.close()
+        self._follower = Follower(self._eyes.runtime, self._dialect.read_log, self._eyes.wake)
+        self._container = None
+
+    def note_xid(self, xid: Xid) -> None:
+        """The driver reported an Xid on a card of this deployment."""
+        self._xids.append(xid)
+        self._eyes.wake()
+
+    def due_in(self, now: Instant) -> float:
+        """Seconds until the next sample is due."""
+        if self._sampled is None:
+            return 0.05
+        return max(0.05, self.plan.watch.period.value - (now - self._sampled))
+
+    async def watch(self, seen: Seen, container: ContainerView | None, record: Deployment) -> Seen:
+        """`seen` with a verdict: a fresh sample where one is due or the container has changed, else the last one's."""
+        await self._attend(container, record, seen.now)
+        state = (container.id, container.state) if container else None
+        if self.verdict is None or state != self._state or self.due_in(seen.now) <= 0.05 or self._urgent():
+            self._state = state
+            await self._sample(container, record)
+        return replace(
+            seen,
+            verdict=self.verdict,
+            canary_out=self._canary_task is not None,
+            members=members(self.tree),
+            clients=self._clients(),
+            can_abort=self._aborts(),
+            served=self._clients(),
+        )
+
+    def _urgent(self) -> bool:
+        """Something came in by itself that a verdict is waiting for."""
+        return self._canary is not None or bool(self._xids) or bool(self._follower.tail.fresh)
+
+    async def _attend(self, container: ContainerView | None, record: Deployment, now: Instant) -> None:
+        """A new container is a new window and a new log."""
+        if container is None or container.id == self._container:
+            return
+        self._container = container.id
+        self.verdict, self.window, self.tree, self._canary = None, None, (), None
+        wall = container.started_at or record.started_at or now.wall
+        started = Instant(mono=now.mono - max(0.0, now.wall - wall), wall=wall)
+        self._builder = WindowBuilder(started, self.plan.watch)
+        await cancelled(self._canary_task)
+        self._canary_task = None
+        await self._follower.attend(container.id)
+
+    async def _sample(self, container: ContainerView | None, record: Deployment) -> None:
+        view = container if container is not None else Missed(Miss.GONE, "the container is not there any more")
+        taken = await take(self._eyes.sources, self._subject(container), view)
+        events, lines = self._follower.tail.take()
+        sample = replace(
+            taken.sample,
+            log=events,
+            log_lines=lines,
+            xids=tuple(self._xids),
+            canary=self._canary,
+            canary_out=self._canary_task is not None,
+            stop=await self._stop(container, record),
+        )
+        self._canary, self._xids = None, []
+        self._sampled = sample.at
+        if taken.tree:
+            self.tree = taken.tree
+        if self._builder is None:
+            self._builder = WindowBuilder(sample.at, self.plan.watch)
+        self.window = self._builder.add(sample)
+        self.verdict = judge(self.window, self.plan.watch)
+        if self.window.ready is not None:
+            self.startup_s = self.window.ready.wall - self.window.started.wall
+
+    async def _stop(self, container: ContainerView | None, record: Deployment) -> StopRequest | None:
+        """Who asked for the exit: asked of the runtime soon, since it forgets."""
+        if container is None or container.running or record.started_at is None:
+            return None
+        try:
+            return await self._eyes.runtime.stop_requested(container.id, record.started_at)
+        except RuntimeTrouble:
+            return None
+
+    def _subject(self, container: ContainerView | None) -> Subject:
+        endpoint = self._endpoint(container)
+        self.url = f"{endpoint.url}/v1" if endpoint else None
+        return Subject(
+            engine=self.plan.engine,
+            endpoint=endpoint,
+            uuids=self.plan.gpus,
+            read_metrics=self._dialect.read_metrics,
+            scrape_timeout_s=self.plan.watch.scrape_timeout.value,
+        )
+
+    def _endpoint(self, container: ContainerView | None) -> Endpoint | None:
+        if container is None or container.address is None:
+            return None
+        host, port = container.address
+        engine = self.plan.engine
+        return Endpoint(host, port, self._eyes.key_of(self.plan), tls=bool(engine and engine.tls))
+
+    def _clients(self) -> int | None:
+        connections = self.sample.connections if self.sample else None
+        return connections.established if isinstance(connections, Connections) else None
+
+    def _aborts(self) -> tuple[str, ...]:
+        if self.plan.engine is None:
+            return ()
+        aborts = self._dialect.aborts(self.plan.engine)
+        return (("narrow",) if aborts.known else ()) + (("everything",) if aborts.everything else ())
+
+    async def abort(self, everything: bool) -> str:
+        """Abort what runs; the word for what was tried."""
+        if self.plan.engine is not None and self.endpoint is not None:
+            aborts = self._dialect.aborts(self.plan.engine)
+            orders = aborts.everything if everything else aborts.known
+            last = aborts.always_last if everything else ()
+            said = await send_all(self._eyes.sources.probe, self.endpoint, orders, last)
+            log.info("aborted", recipe=self.plan.recipe.slug, everything=everything, answers=said)
+        return "everything" if everything else "narrow"
+
+    def start_canary(self) -> None:
+        """Ask for one token beside the loop; the answer comes with a later sample."""
+        engine, endpoint = self.plan.engine, self.endpoint
+        if self._canary_task is not None or engine is None or endpoint is None:
+            return
+        self._canary_task = asyncio.create_task(self._ask(endpoint, engine), name="canary")
+
+    async def _ask(self, endpoint: Endpoint, engine: EngineLaunch) -> None:
+        try:
+            nonce = secrets.token_hex(8)
+            timeout = self.plan.watch.canary_timeout.value
+            self._canary = await ask_canary(self._eyes.sources.probe, endpoint, self._dialect, engine, nonce, timeout)
+        finally:
+            self._canary_task = None
+            self._eyes.wake()
+
+    async def down(self, seen: Seen, record: Deployment, plan: Plan) -> Seen:
+        """What a take-down needs to know: clients and processes while it runs, survivors and the release after."""
+        container = seen.container
+        if container is not None and container.running and container.pid is not None:
+            return await self._still_running(seen, container.pid)
+        if container is not None or seen.leftovers or record.takedown is None:
+            return seen
+        proof = Proof(
+            self._eyes.runtime, self._eyes.sources.sockets, self._eyes.sources.processes, self._eyes.sources.gpus
+        )
+        left = await survivors(proof, record.takedown)
+        release = None if left else await prove(proof, plan, record)
+        return replace(seen, survivors=left, release=release)
+
+    async def _still_running(self, seen: Seen, pid: int) -> Seen:
+        reading = await self._eyes.sources.processes.tree(pid)
+        if isinstance(reading, Known):
+            self.tree = reading.value
+        connections = await count_connections(self._eyes.sources, self._subject(seen.container), pid)
+        clients = connections.established if isinstance(connections, Connections) else None
+        return replace(seen, members=members(self.tree), clients=clients)
+
+    async def close(self) -> None:
+        await cancelled(self._canary_task)
+        await self._follower.close()
