@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agent.launch.arithmetic import evaluate
@@ -15,7 +15,7 @@ from agent.launch.words import Arithmetic, Literal, Part, Substitution, Tilde, V
 UNSET_OPERATORS = (":-", "-", ":=", "=", ":+", "+")
 """Forms that have a meaning where the variable is not set."""
 
-_MAKE = re.compile(r"[A-Z][A-Z0-9_]*")
+_MAKE = re.compile(r"\$\(([A-Z][A-Z0-9_]+)\)")
 
 
 @dataclass(slots=True)
@@ -24,6 +24,7 @@ class Expander:
 
     context: Context
     assigned: dict[str, str] = field(default_factory=dict)
+    lists: dict[str, list[str]] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
     unknown_commands: list[str] = field(default_factory=list)
     warnings: list[LaunchWarning] = field(default_factory=list)
@@ -33,16 +34,21 @@ class Expander:
         fields: list[str] = []
         open_field: str | None = None
         for part in word:
+            if isinstance(part, Variable) and (items := self._items(part)) is not None:
+                open_field = _joined_list(items, open_field, fields)
+                continue
             text, splits, nothing = self._part(part)
             if nothing:
                 continue
-            if not splits:
-                open_field = (open_field or "") + text
-                continue
-            open_field = _split(text, open_field, fields)
+            open_field = _split(text, open_field, fields) if splits else (open_field or "") + text
         if open_field is not None:
             fields.append(open_field)
         return fields
+
+    def _items(self, part: Variable) -> list[str] | None:
+        """The items of a list that was filled in the text itself."""
+        name = part.name.removesuffix("[@]").removesuffix("[*]")
+        return self.lists.get(name) if name != part.name and not part.operator else None
 
     def joined(self, word: Word) -> str:
         """The word as one string, never split: an assignment's value."""
@@ -52,11 +58,9 @@ class Expander:
         """Raise for everything that was missing. Raises UnknownVariable, UnknownSubstitution."""
         if self.unknown_commands:
             commands = _unique(self.unknown_commands)
-            raise UnknownSubstitution(
-                commands=", ".join(f"$({command})" for command in commands),
-                missing=commands,
-                variables=_unique(self.missing),
-            )
+            names = _unique(self.missing)
+            named = ", ".join([*(f"$({command})" for command in commands), *names])
+            raise UnknownSubstitution(commands=named, missing=commands, variables=names)
         if self.missing:
             names = _unique(self.missing)
             raise UnknownVariable(names=", ".join(names), missing=names)
@@ -82,6 +86,10 @@ class Expander:
     def _variable(self, part: Variable) -> tuple[str, bool, bool]:
         if part.name.endswith(("[@]", "[*]")) or part.name in ("@", "*"):
             return self._list(part)
+        if part.name in ("$", "!", "?", "#", "-", "0"):
+            # A shell's own, or a Makefile's doubled dollar: nothing that a site could supply under that name.
+            self.missing.append(part.source)
+            return "", not part.quoted, False
         value = self.lookup(part.name)
         if part.operator in UNSET_OPERATORS:
             return self._defaulted(part, value)
@@ -188,13 +196,24 @@ def substitution(command: str, context: Context) -> str | None:
     return None if value is None else value.rstrip("\n")
 
 
-def make_variables(text: str) -> list[str]:
-    """Names in `$(NAME)` that only `make` can mean: all capitals, as no program is called."""
-    return _unique(re.findall(r"\$\(([A-Z][A-Z0-9_]+)\)", text))
+def make_variables(words: Sequence[str]) -> list[str]:
+    """Names in `$(NAME)` that are left after expansion: all capitals, as no program is called, so `make` fills them."""
+    return _unique([name for word in words for name in _MAKE.findall(word)])
 
 
 def _unique(names: list[str]) -> list[str]:
     return list(dict.fromkeys(names))
+
+
+def _joined_list(items: list[str], open_field: str | None, fields: list[str]) -> str | None:
+    """Append a list's items: the first continues the open field, the last stays open."""
+    if not items:
+        return open_field
+    first = (open_field or "") + items[0]
+    if len(items) == 1:
+        return first
+    fields.extend([first, *items[1:-1]])
+    return items[-1]
 
 
 def _split(text: str, open_field: str | None, fields: list[str]) -> str | None:

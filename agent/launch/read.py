@@ -9,9 +9,10 @@ from agent.launch import cli
 from agent.launch.body import launch_of
 from agent.launch.expand import Expander
 from agent.launch.inline import word_of
-from agent.launch.model import CommandLaunch, ContainerLaunch, Context
+from agent.launch.model import CommandLaunch, ContainerLaunch, Context, Piece
 from agent.launch.prefix import stripped
 from agent.launch.refusal import NoLaunch
+from agent.launch.shell import read_text
 
 
 def read_argv(argv: Sequence[str], context: Context) -> ContainerLaunch | CommandLaunch:
@@ -43,3 +44,12 @@ def launch_from_words(words: Sequence[str], context: Context, expander: Expander
 def with_env(context: Context, env: dict[str, str]) -> Context:
     """Assignments before the command are part of the client's environment."""
     return replace(context, variables={**context.variables, **env}) if env else context
+
+
+def read_shell(text: str, context: Context) -> tuple[Piece, ...]:
+    """Launches and the steps before them, from shell text: comments, continuations, assignments, prose between.
+
+    A step is recognised and never run. A line that is neither is a step of kind `other`, with the reason where it
+    could not be read. Raises LaunchRefused for a launch that only a shell, or only its author's machine, could read.
+    """
+    return read_text(text, context)

@@ -43,7 +43,7 @@ class UnknownSubstitution(LaunchRefused):
     """Commands within the launch whose output only the author's machine knows; `details["missing"]` lists them."""
 
     code = "convert.substitution"
-    message = "cannot convert the launch: what {commands} would print is not known"
+    message = "cannot convert the launch: no value is known for {commands}"
     hint = "give it with --substitute 'COMMAND=VALUE'; nothing is run to find out"
 
 
@@ -69,6 +69,14 @@ class ShellConstruct(LaunchRefused):
     code = "convert.shell"
     message = "cannot convert the launch: {word!r} needs a shell: {why}"
     hint = "write the command without it; no shell is ever run"
+
+
+class Placeholder(LaunchRefused):
+    """A place that the author left to be filled in (`<MODEL>`); `details["missing"]` has it."""
+
+    code = "convert.placeholder"
+    message = "cannot convert the launch: {word} is a place to be filled in"
+    hint = "put the real value there"
 
 
 class NoLaunch(LaunchRefused):

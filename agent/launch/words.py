@@ -216,12 +216,12 @@ class Scanner:
     def _double(self, depth: int) -> list[Part]:
         start = self.at
         self.at += 1
-        parts: list[Part] = [Literal("", quoted=True)]
+        parts: list[Part] = []
         while self.at < len(self.text):
             char = self.text[self.at]
             if char == '"':
                 self.at += 1
-                return parts
+                return parts or [Literal("", quoted=True)]
             if found := _IN_DOUBLE.match(self.text, self.at):
                 self.at = found.end()
                 parts.append(Literal(found[0], quoted=True))
