@@ -15,7 +15,7 @@ from typing import NoReturn, TypeVar
 
 import pytest
 
-from tests.lab import engine, gitserver, prometheus, recipesite, registry
+from tests.lab import engine, gitserver, packages, prometheus, recipesite, registry
 from tests.lab.place import Unavailable, session_folder
 
 Part = TypeVar("Part")
@@ -82,6 +82,15 @@ def prometheus_tools() -> prometheus.Tools:
     """prometheus, promtool, alertmanager and amtool."""
     try:
         return prometheus.tools()
+    except Unavailable as gap:
+        without(gap)
+
+
+@pytest.fixture(scope="session")
+def systemd_tools() -> None:
+    """systemd's programs and units are unpacked; see `tests/lab/systemd.py` for what they do."""
+    try:
+        packages.fetch(packages.SYSTEMD)
     except Unavailable as gap:
         without(gap)
 

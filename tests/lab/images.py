@@ -40,12 +40,22 @@ UNUSED = re.compile(
 def simulator(engine: Engine, *tags: str, source: Path = SIMULATOR) -> None:
     """Gives `engine` an image with Python and the engine simulator, under each of the names `tags`."""
     key = _key(*_python_identity(), *(piece for path in _sources(source) for piece in (path.name, path.read_bytes())))
-    _give(engine, f"simulator-{key}", tags, lambda image: _add_simulator(image, source))
+    give(engine, f"simulator-{key}", tags, lambda path: _write(path, lambda image: _add_simulator(image, source)))
 
 
 def busybox(engine: Engine, *tags: str) -> None:
     """Gives `engine` an image with a shell and small programs, under each of the names `tags`."""
-    _give(engine, f"busybox-{_key()}", tags, lambda image: None)
+    give(engine, f"busybox-{_key()}", tags, lambda path: _write(path, lambda image: None))
+
+
+def give(engine: Engine, name: str, tags: tuple[str, ...], write: Callable[[Path], None]) -> None:
+    """Gives `engine` the image `name` (KIND-KEY) under each of the names `tags`; `write` makes its archive."""
+    own = f"recipe-agent-lab/{name.replace('-', ':')}"
+    if not engine.docker("image", "ls", "--quiet", own):
+        path = "ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+        engine.docker("import", "--change", path, str(_archive(name, write)), own)
+    for tag in tags:
+        engine.docker("tag", own, tag)
 
 
 class Image:
@@ -104,28 +114,23 @@ class Image:
         self.link("/usr/bin/env", "/bin/busybox")
 
 
-def _give(engine: Engine, name: str, tags: tuple[str, ...], fill: Callable[[Image], None]) -> None:
-    own = f"recipe-agent-lab/{name.replace('-', ':')}"
-    if not engine.docker("image", "ls", "--quiet", own):
-        path = "ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-        engine.docker("import", "--change", path, str(_archive(name, fill)), own)
-    for tag in tags:
-        engine.docker("tag", own, tag)
-
-
-def _archive(name: str, fill: Callable[[Image], None]) -> Path:
+def _archive(name: str, write: Callable[[Path], None]) -> Path:
     """The image's file in the lab's folder, made when it is not there; older ones of its kind go."""
     home = lab_folder() / "images"
     path = home / f"{name}.tar"
     with packages.locked(home / "lock"):
         if not path.is_file():
             draft = path.with_suffix(".draft")
-            with tarfile.open(draft, "w") as archive:
-                fill(Image(archive))
+            write(draft)
             for older in home.glob(f"{name.partition('-')[0]}-*.tar"):
                 older.unlink()
             draft.rename(path)
     return path
+
+
+def _write(path: Path, fill: Callable[[Image], None]) -> None:
+    with tarfile.open(path, "w") as archive:
+        fill(Image(archive))
 
 
 def _add_simulator(image: Image, source: Path) -> None:

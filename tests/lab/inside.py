@@ -31,7 +31,7 @@ def main() -> int:
         return subprocess.run(options.command, check=False).returncode
     try:
         enter_check()
-        for group in (packages.ENGINE, packages.PROMETHEUS):
+        for group in packages.ALL:
             packages.fetch(group)
     except Unavailable as gap:
         print(f"lab: {gap}", file=sys.stderr)

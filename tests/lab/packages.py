@@ -22,11 +22,16 @@ from tests.lab.place import HOW_TO_ENTER, Unavailable, is_inside, lab_folder
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Packages that are unpacked together. `optional` ones are taken where the release has them under that name."""
+    """Packages that are unpacked together.
+
+    `optional` ones are taken where the release has them under that name. `whole` means with all that they depend on,
+    down to the C library: a root file system, though no package's scripts have run in it.
+    """
 
     name: str
     needed: tuple[str, ...]
     optional: tuple[str, ...] = ()
+    whole: bool = False
 
 
 ENGINE = Group(
@@ -49,6 +54,12 @@ ENGINE = Group(
     ),
 )
 PROMETHEUS = Group("prometheus", needed=("prometheus", "prometheus-alertmanager"))
+SYSTEMD = Group("systemd", needed=("systemd", "systemd-sysv", "dbus", "iproute2", "procps", "?essential"), whole=True)
+
+ALL = (ENGINE, PROMETHEUS, SYSTEMD)
+
+# What a merged /usr has in its root instead of folders; packages still say /bin and /lib.
+MERGED = ("bin", "sbin", "lib", "lib64")
 
 
 def fetch(group: Group) -> Path:
@@ -94,7 +105,7 @@ def locked(path: Path) -> Iterator[None]:
 def _key(group: Group) -> str:
     """Changes with the release and with what a group lists, so that neither is mixed with an older folder."""
     release = [line for line in Path("/etc/os-release").read_text().splitlines() if line.startswith(("ID=", "VERSION"))]
-    text = json.dumps([sorted(release), os.uname().machine, group.needed, group.optional])
+    text = json.dumps([sorted(release), os.uname().machine, group.needed, group.optional, group.whole])
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
@@ -130,6 +141,15 @@ class Apt:
         records = [record.splitlines() for record in shown.split("\n\n") if "\nFilename:" in record]
         return {record[0].removeprefix("Package: ") for record in records}
 
+    def closure(self, packages: tuple[str, ...]) -> set[str]:
+        """`packages` and all that they depend on, as if nothing were installed; patterns such as `?essential` too."""
+        nothing = self._home / "none" / "status"
+        nothing.touch()
+        asked = ("install", "--yes", "--no-install-recommends", "--print-uris", *packages)
+        own = ("-qq", "-o", f"Dir::State::status={nothing}", "-o", "Debug::NoLocking=true")
+        lines = self.run("apt-get", *own, *asked).splitlines()
+        return {line.split()[1].partition("_")[0] for line in lines if line.startswith("'")}
+
     def download(self, packages: list[str], into: Path) -> list[Path]:
         """The package files, in `into`."""
         into.mkdir(parents=True, exist_ok=True)
@@ -157,17 +177,39 @@ def run(
 def _unpack(group: Group, root: Path, apt: Apt) -> None:
     """Downloads and unpacks beside `root`, then renames: a killed run leaves no half of a group."""
     apt.update()
-    offered = apt.offered(group.needed + group.optional)
-    if absent := set(group.needed) - offered:
-        raise Unavailable(f"cannot unpack {group.name}: this release's archive has no {', '.join(sorted(absent))}")
+    names = apt.closure(group.needed) if group.whole else _offered(group, apt)
     draft = root.with_name(f"{root.name}.draft")
     shutil.rmtree(draft, ignore_errors=True)
-    for archive in apt.download(sorted(offered), draft / "archives"):
-        run(("dpkg-deb", "-x", str(archive), str(draft)))
+    if group.whole:
+        _merge_usr(draft)
+    for archive in apt.download(sorted(names), draft / "archives"):
+        _extract(archive, draft)
     shutil.rmtree(draft / "archives")
     draft.rename(root)
 
 
+def _extract(archive: Path, root: Path) -> None:
+    """As `dpkg-deb --extract`, which would put a folder where a merged /usr has a link."""
+    with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", archive], stdout=subprocess.PIPE) as contents:
+        tar = ["tar", "--extract", "--preserve-permissions", "--keep-directory-symlink", "--directory", str(root)]
+        done = subprocess.run(tar, stdin=contents.stdout, capture_output=True, text=True, check=False)
+    if contents.returncode != 0 or done.returncode != 0:
+        raise Unavailable(f"cannot unpack {archive.name}: {done.stderr.strip() or 'it is not whole'}")
+
+
+def _offered(group: Group, apt: Apt) -> set[str]:
+    offered = apt.offered(group.needed + group.optional)
+    if absent := set(group.needed) - offered:
+        raise Unavailable(f"cannot unpack {group.name}: this release's archive has no {', '.join(sorted(absent))}")
+    return offered
+
+
+def _merge_usr(root: Path) -> None:
+    for name in MERGED:
+        (root / "usr" / name).mkdir(parents=True)
+        (root / name).symlink_to(f"usr/{name}")
+
+
 if __name__ == "__main__":
-    for wanted in (ENGINE, PROMETHEUS):
+    for wanted in ALL:
         print(fetch(wanted))
