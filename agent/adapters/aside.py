@@ -1,0 +1,58 @@
+"""Blocking looks at the kernel, taken aside from the event loop, that may never come back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Future
+from threading import Thread
+from typing import TypeVar
+
+from agent.host.reading import Reading, Unknown
+
+T = TypeVar("T")
+
+
+class Aside:
+    """Runs each look in a daemon thread of its own and waits for it no longer than its bound.
+
+    A read of /proc can hang: `cmdline` of a process whose memory map is locked, a file system whose server is gone.
+    An executor's threads are joined when the interpreter ends, so one that hangs would keep the agent from leaving;
+    daemon threads are not. While `most` looks hang, no further one is started.
+    """
+
+    def __init__(self, what: str, seconds: float = 2.0, most: int = 8) -> None:
+        self._what = what
+        self._seconds = seconds
+        self._most = most
+        self._threads: list[Thread] = []
+
+    async def look(self, look: Callable[[], Reading[T]]) -> Reading[T]:
+        """What `look` returns; Unknown when it takes too long. What it raises is raised here."""
+        try:
+            return await self.run(look)
+        except TimeoutError as error:
+            return Unknown(str(error))
+
+    async def run(self, call: Callable[[], T]) -> T:
+        """What `call` returns or raises; TimeoutError when it takes too long."""
+        self._threads = [thread for thread in self._threads if thread.is_alive()]
+        if len(self._threads) >= self._most:
+            raise TimeoutError(f"{self._what}: {len(self._threads)} earlier looks have not come back")
+        future: Future[T] = Future()
+        future.set_running_or_notify_cancel()
+        thread = Thread(target=_carry_out, args=(call, future), name=f"aside: {self._what}", daemon=True)
+        self._threads.append(thread)
+        thread.start()
+        try:
+            async with asyncio.timeout(self._seconds):
+                return await asyncio.wrap_future(future)
+        except TimeoutError as error:
+            raise TimeoutError(f"{self._what}: no answer within {self._seconds:g} s") from error
+
+
+def _carry_out(call: Callable[[], T], future: Future[T]) -> None:
+    try:
+        future.set_result(call())
+    except BaseException as error:  # noqa: BLE001  (nothing is swallowed: the awaiter raises it)
+        future.set_exception(error)

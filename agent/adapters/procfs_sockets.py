@@ -1,0 +1,69 @@
+"""TCP connections and listeners from /proc/PID/net."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from agent.adapters.aside import Aside
+from agent.adapters.procfs import CLOSE_WAIT, ESTABLISHED, LISTEN, TcpRow, open_files, parse_tcp, pids, read
+from agent.clock import Clock
+from agent.host.process import Listener, PortConnections
+from agent.host.reading import Known, Reading, Unknown
+
+
+class ProcSockets:
+    """A `Sockets`."""
+
+    def __init__(self, clock: Clock, proc: Path = Path("/proc")) -> None:
+        self._clock = clock
+        self._proc = proc
+        self._aside = Aside("/proc/net", seconds=5.0)
+
+    async def connections(self, pid: int, port: int) -> Reading[PortConnections]:
+        return await self._aside.look(lambda: self._connections(pid, port))
+
+    async def listeners(self, port: int, pid: int | None = None) -> Reading[tuple[Listener, ...]]:
+        return await self._aside.look(lambda: self._listeners(port, pid))
+
+    def _connections(self, pid: int, port: int) -> Reading[PortConnections]:
+        rows = self._rows(str(pid), port)
+        if isinstance(rows, Unknown):
+            return rows
+        states = [row.state for row in rows.value]
+        counted = PortConnections(
+            established=states.count(ESTABLISHED),
+            close_wait=states.count(CLOSE_WAIT),
+            unaccepted=sum(row.state == ESTABLISHED and row.inode == 0 for row in rows.value),
+        )
+        return Known(counted, rows.at)
+
+    def _listeners(self, port: int, pid: int | None) -> Reading[tuple[Listener, ...]]:
+        rows = self._rows("self" if pid is None else str(pid), port)
+        if isinstance(rows, Unknown):
+            return rows
+        listening = [row for row in rows.value if row.state == LISTEN]
+        holders = self._holders({row.inode for row in listening}) if listening else {}
+        nobody = Unknown("no process that this one may look into holds the socket")
+        found = tuple(Listener(row.address, row.port, row.inode, holders.get(row.inode, nobody)) for row in listening)
+        return Known(found, rows.at)
+
+    def _rows(self, pid: str, port: int) -> Reading[list[TcpRow]]:
+        """Rows whose local port it is. The remote port never counts: on loopback both ends of a connection show."""
+        now = self._clock.now()
+        four, six = (read(self._proc / pid / "net" / name, now) for name in ("tcp", "tcp6"))
+        if isinstance(four, Unknown):
+            return four
+        # A kernel without IPv6 has no tcp6.
+        text = [four.value, six.value if isinstance(six, Known) else ""]
+        return Known([row for table in text for row in parse_tcp(table) if row.port == port], now)
+
+    def _holders(self, inodes: set[int]) -> dict[int, Reading[int]]:
+        """Socket inode → the lowest pid that has it open."""
+        wanted = {f"socket:[{inode}]": inode for inode in inodes}
+        found: dict[int, Reading[int]] = {}
+        for pid in pids(self._proc):
+            for target in (open_files(self._proc, pid) or set()) & wanted.keys():
+                found.setdefault(wanted[target], Known(pid, self._clock.now()))
+            if len(found) == len(wanted):
+                break
+        return found

@@ -1,0 +1,71 @@
+"""Builds the stand-in library and shows hosts with it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.lab.fixtures import without
+from tests.lab.nvml.hosts import Document
+from tests.lab.place import Unavailable
+
+SOURCE = Path(__file__).with_name("standin.c")
+
+
+def compiler() -> str | None:
+    """A C compiler of this machine, None where it has none."""
+    return next((found for name in ("cc", "gcc", "clang") if (found := shutil.which(name))), None)
+
+
+def build(folder: Path) -> Path:
+    """Compiles the library into `folder`, which takes about a second; Unavailable without a compiler."""
+    program = compiler()
+    if program is None:
+        raise Unavailable("cannot build the stand-in for libnvidia-ml: no cc, gcc or clang on PATH")
+    library = folder / "libnvidia-ml.so.1"
+    options = ("-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror")
+    subprocess.run([program, *options, "-o", library, SOURCE, "-lpthread"], check=True)
+    return library
+
+
+@dataclass(frozen=True)
+class StandIn:
+    """The library, and the file that tells it what to show."""
+
+    library: Path
+    file: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a program needs in its environment from its start on."""
+        return {"LD_LIBRARY_PATH": str(self.library.parent), "RECIPE_AGENT_LAB_NVML": str(self.file)}
+
+    def show(self, host: Document) -> None:
+        """Shows `host` from the next call of the library on, in all programs that use it."""
+        fresh = self.file.with_suffix(".fresh")
+        fresh.write_text(json.dumps(host))
+        os.replace(fresh, self.file)
+
+
+@pytest.fixture(scope="session")
+def nvml_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The stand-in for libnvidia-ml.so.1, built once."""
+    try:
+        return build(tmp_path_factory.mktemp("nvml"))
+    except Unavailable as gap:
+        without(gap)
+
+
+@pytest.fixture
+def nvml(nvml_library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StandIn:
+    """A host with GPUs for every program that this test starts; none is shown before `show`."""
+    standin = StandIn(nvml_library, tmp_path / "nvml.json")
+    for name, value in standin.environment.items():
+        monkeypatch.setenv(name, value)
+    return standin
