@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-pytest_plugins = ["tests.lab.fixtures", "tests.lab.summary"]
+pytest_plugins = ["tests.lab.fixtures", "tests.lab.nvml.standin", "tests.lab.summary"]
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
