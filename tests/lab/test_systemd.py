@@ -12,8 +12,6 @@ from tests.lab.engine import Engine
 pytestmark = [pytest.mark.systemd, pytest.mark.usefixtures("systemd_tools")]
 
 UNIT = "[Unit]\nDescription=A unit\n[Service]\nType=notify\nExecStart=/usr/bin/lab-program\n"
-    "[Unit]\nDescription=A unit\nAfter=network-online.target\n[Service]\nType=notify\nExecStart=/usr/bin/lab-program\n"
-)
 
 
 @pytest.fixture
