@@ -17,7 +17,7 @@ from agent.container.port import ContainerView, Runtime, StopRequest
 from agent.daemon.follow import Follower
 from agent.daemon.guard import cancelled
 from agent.engines.dialect import Dialect
-from agent.engines.model import EngineLaunch
+from agent.engines.model import EngineKind, EngineLaunch
 from agent.engines.registry import dialect_of
 from agent.errors import RuntimeTrouble
 from agent.host.process import Process
@@ -57,7 +57,7 @@ class Observer:
         self.url: str | None = None
         self.startup_s: float | None = None
         self.tree: tuple[Process, ...] = ()
-        self._dialect: Dialect = dialect_of(plan.engine)
+        self._dialect: Dialect = dialect_of(plan.engine.kind if plan.engine else EngineKind.OPENAI)
         self._builder: WindowBuilder | None = None
         self._container: str | None = None
         self._follower = Follower(eyes.runtime, self._dialect.read_log, eyes.wake)
@@ -88,7 +88,7 @@ class Observer:
     async def take_plan(self, plan: Plan) -> None:
         """A new plan from the next container on."""
         self.plan = plan
-        self._dialect = dialect_of(plan.engine)
+        self._dialect = dialect_of(plan.engine.kind if plan.engine else EngineKind.OPENAI)
         await self._follower.close()
         self._follower = Follower(self._eyes.runtime, self._dialect.read_log, self._eyes.wake)
         self._container = None

@@ -1,0 +1,79 @@
+"""The port from HTTP to the daemon: what a request may ask for."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from agent.action.operation import Operation
+from agent.action.store import Event
+from agent.metrics.board import Board
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a person wants planned or deployed: a slug of the daemon's sources, or a document that the client read."""
+
+    slug: str | None = None
+    document: bytes | None = None
+    source: str = ""
+    """Where the client read the document."""
+    sets: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class LogRequest:
+    """Which lines of an engine's log: the last `tail` (None all), since seconds of the epoch, and then as they come."""
+
+    tail: int | None = None
+    since: float | None = None
+    follow: bool = False
+
+
+class Desk(Protocol):
+    """The daemon, as the API sees it."""
+
+    @property
+    def boards(self) -> Mapping[str, Board]: ...
+
+    def ready(self) -> str | None:
+        """None when every deployment has a loop that turns; else why not."""
+        ...
+
+    def metrics(self) -> bytes:
+        """The exposition of everything last seen; no I/O."""
+        ...
+
+    async def plan(self, wanted: Wanted) -> Mapping[str, Any]: ...
+
+    async def deploy(self, wanted: Wanted, plan_id: str | None, accepted: tuple[str, ...], by: str) -> Operation: ...
+
+    async def ask(self, slug: str, verb: str, options: Mapping[str, Any], by: str) -> Operation | None:
+        """stop, start, restart, remove, pause, observe, resume; None where it is done at once."""
+        ...
+
+    async def operation(self, operation_id: str) -> Operation: ...
+
+    async def operations(self, slug: str | None) -> tuple[Operation, ...]: ...
+
+    async def past_events(self, slug: str | None, after: int, limit: int) -> tuple[Event, ...]: ...
+
+    def events(self) -> AbstractAsyncContextManager[Callable[[], Awaitable[Event]]]:
+        """Gives the next event each time it is called."""
+        ...
+
+    def changes(self) -> AbstractAsyncContextManager[Callable[[float], Awaitable[bool]]]:
+        """Waits for any change of a board."""
+        ...
+
+    def logs(self, slug: str, request: LogRequest) -> AsyncIterator[str]: ...
+
+    async def incidents(self, slug: str | None) -> tuple[Mapping[str, Any], ...]: ...
+
+    async def incident(self, incident_id: str) -> Mapping[str, Any]: ...
+
+    async def incident_archive(self, incident_id: str) -> bytes: ...
+
+    async def host(self) -> Mapping[str, Any]: ...

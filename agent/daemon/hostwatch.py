@@ -1,0 +1,111 @@
+"""Host figures for the export, and the driver's Xid events for the loops."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeVar
+
+import structlog
+
+from agent.clock import Clock
+from agent.container.port import Runtime
+from agent.errors import AgentError
+from agent.host.gpu import Gpu, GpuEvent, GpuEventKind
+from agent.host.port import GpuSource, HostSource
+from agent.host.reading import Known, Reading, Unknown, value_of
+from agent.metrics.snapshot import CardFigures, CollectorFigures
+from agent.samples.model import Xid
+
+log = structlog.get_logger()
+T = TypeVar("T")
+PERIOD_S = 10.0
+
+
+class HostWatch:
+    """One look at the host every ten seconds; one failing collector costs its own figures only, and says so."""
+
+    def __init__(
+        self, gpus: GpuSource, host: HostSource, runtime: Runtime, clock: Clock, on_xid: Callable[[Xid], None]
+    ) -> None:
+        self._gpus = gpus
+        self._host = host
+        self._runtime = runtime
+        self._clock = clock
+        self._on_xid = on_xid
+        self._xids: Counter[tuple[str, int]] = Counter()
+        self._cards: tuple[Gpu, ...] = ()
+        self.collectors: dict[str, CollectorFigures] = {}
+        self.memory_available: float | None = None
+
+    async def run(self) -> None:
+        end = self._gpus.subscribe(self._event)
+        try:
+            while True:
+                await self._look()
+                await asyncio.sleep(PERIOD_S)
+        finally:
+            end()
+
+    async def _look(self) -> None:
+        gpus, memory, _ = await asyncio.gather(
+            self._timed("nvml", self._gpus.read),
+            self._timed("memory", self._host.memory),
+            self._timed(self._runtime.kind, self._ask_runtime),
+        )
+        self._cards = value_of(gpus) or ()
+        held = value_of(memory)
+        available = held.available if held is not None else Unknown("the memory was not read")
+        self.memory_available = float(available.value) if isinstance(available, Known) else None
+
+    async def _ask_runtime(self) -> Reading[object]:
+        try:
+            return Known(await self._runtime.facts(), at=self._clock.now())
+        except AgentError as error:
+            return Unknown(error.text)
+
+    async def _timed(self, name: str, read: Callable[[], Awaitable[Reading[T]]]) -> Reading[T]:
+        started = time.monotonic()
+        reading = await read()
+        good = isinstance(reading, Known)
+        before = self.collectors.get(name)
+        self.collectors[name] = CollectorFigures(good, time.monotonic() - started)
+        if isinstance(reading, Unknown) and (before is None or before.success):
+            log.warning("collector_failed", collector=name, reason=reading.reason)
+        return reading
+
+    def _event(self, event: GpuEvent) -> None:
+        if event.kind is not GpuEventKind.XID:
+            return
+        log.warning("xid", uuid=event.uuid, pci=event.pci, xid=event.data)
+        self._xids[(event.uuid, event.data)] += 1
+        self._on_xid(Xid(event.uuid, event.data))
+
+    def cards(self) -> tuple[CardFigures, ...]:
+        """The last readings, as the exposition takes them."""
+        return tuple(card_figures(gpu, self._xids_of(gpu.uuid)) for gpu in self._cards)
+
+    def _xids_of(self, uuid: str) -> Mapping[int, int]:
+        return {number: count for (card, number), count in self._xids.items() if card == uuid}
+
+
+def card_figures(gpu: Gpu, xids: Mapping[int, int]) -> CardFigures:
+    return CardFigures(
+        gpu=str(gpu.index),
+        uuid=gpu.uuid,
+        memory_used=number(gpu.memory_used),
+        memory_total=number(gpu.memory_total),
+        utilization=number(gpu.utilization),
+        power_w=number(gpu.power_w),
+        temperature_c=number(gpu.temperature_c),
+        pcie_width=number(gpu.pcie_width),
+        pcie_generation=number(gpu.pcie_generation),
+        xids=xids,
+    )
+
+
+def number(reading: Reading[T]) -> float | None:
+    value = value_of(reading)
+    return float(value) if isinstance(value, int | float) else None

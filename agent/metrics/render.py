@@ -1,0 +1,179 @@
+"""Render a snapshot as Prometheus text. One own registry: the global one keeps series of what is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from agent.action.record import State, Supervision
+from agent.metrics import names
+from agent.metrics.board import Board
+from agent.metrics.names import Family
+from agent.metrics.snapshot import CardFigures, Snapshot
+from agent.preflight.model import Level
+from agent.verdict.kinds import FAULT_KINDS, STALL_KINDS, SUSPECT_REASONS
+
+READY_STATES = frozenset({State.READY, State.BUSY, State.SUSPECT})
+Row = tuple[tuple[str, ...], float]
+
+
+class Exposition(Collector):
+    """Gives the families of the snapshot that `take` returns, at each scrape."""
+
+    def __init__(self, take: Callable[[], Snapshot]) -> None:
+        self._take = take
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(self)
+
+    def text(self) -> bytes:
+        return generate_latest(self._registry)
+
+    def describe(self) -> Iterable[Metric]:
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        snapshot = self._take()
+        for family, rows in (*deployment_rows(snapshot), *host_rows(snapshot)):
+            yield metric(family, rows)
+
+
+def metric(family: Family, rows: Iterable[Row]) -> Metric:
+    """One family with its samples; without any it still has its help and type."""
+    kind = CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily
+    made: Metric = kind(names.PREFIX + family.name, family.help, labels=family.labels)
+    for labels, value in rows:
+        made.add_metric(labels, value)  # type: ignore[attr-defined]
+    return made
+
+
+def deployment_rows(snapshot: Snapshot) -> Iterator[tuple[Family, list[Row]]]:
+    """Everything that has a `recipe` label."""
+    boards = snapshot.boards
+    yield names.STATE, [((b.record.slug, s.value), float(b.record.state is s)) for b in boards for s in State]
+    yield (
+        names.SUPERVISION,
+        [((b.record.slug, m.value), float(b.record.supervision is m)) for b in boards for m in Supervision],
+    )
+    yield names.UP, [((b.record.slug,), float(runs(b))) for b in boards]
+    yield names.READY, [((b.record.slug,), float(b.record.state in READY_STATES)) for b in boards]
+    yield (
+        names.BUDGET,
+        [((b.record.slug,), float(max(0, b.plan.watch.budget - len(b.record.restarts)))) for b in boards],
+    )
+    yield names.STARTUP_S, [((b.record.slug,), b.startup_s) for b in boards if b.startup_s is not None]
+    yield names.STARTUP, [row for b in boards for row in startup(b)]
+    yield (
+        names.PREFLIGHT,
+        [((b.record.slug, one.check), float(one.level is Level.PASS)) for b in boards for one in b.findings],
+    )
+    yield names.BLIND, [((b.record.slug, signal), 1.0) for b in boards if b.verdict for signal in b.verdict.blind]
+    yield names.PROMPT, totals(snapshot, "prompt_tokens")
+    yield names.GENERATION, totals(snapshot, "generation_tokens")
+    yield from counted_rows(boards)
+    yield from figure_rows(boards)
+
+
+def runs(board: Board) -> bool:
+    return board.record.container is not None and board.sample is not None and container_runs(board)
+
+
+def container_runs(board: Board) -> bool:
+    container = board.sample.container if board.sample else None
+    return bool(getattr(container, "running", False))
+
+
+def startup(board: Board) -> list[Row]:
+    verdict = board.verdict
+    if board.record.state in READY_STATES:
+        return [((board.record.slug, "ready"), 1.0)]
+    if verdict is None or verdict.phase is None or verdict.progress is None:
+        return []
+    return [((board.record.slug, verdict.phase), verdict.progress)]
+
+
+def totals(snapshot: Snapshot, name: str) -> list[Row]:
+    known = {board.record.slug for board in snapshot.boards}
+    found = {slug: value for (kind, slug), value in snapshot.totals.items() if kind == name and slug in known}
+    return [((slug,), found.get(slug, 0.0)) for slug in sorted(known)]
+
+
+def counted_rows(boards: tuple[Board, ...]) -> Iterator[tuple[Family, list[Row]]]:
+    """Counters that the record keeps; each exists at 0 from the first moment, so that an alert sees the first one."""
+    for family, prefix, known in (
+        (names.SUSPECTS, "suspects", SUSPECT_REASONS),
+        (names.STALLS, "stalls", STALL_KINDS),
+        (names.RESTARTS, "restarts", FAULT_KINDS),
+        (names.WOULD, "would", FAULT_KINDS),
+        (names.INCIDENTS, "incidents", FAULT_KINDS),
+    ):
+        yield family, [row for board in boards for row in counts(board, prefix, known)]
+
+
+def counts(board: Board, prefix: str, known: Iterable[str]) -> list[Row]:
+    found = {
+        key.removeprefix(f"{prefix}."): count
+        for key, count in board.record.counts.items()
+        if key.startswith(f"{prefix}.")
+    }
+    return [((board.record.slug, kind), float(found.get(kind, 0))) for kind in sorted({*known, *found})]
+
+
+def figure_rows(boards: tuple[Board, ...]) -> Iterator[tuple[Family, list[Row]]]:
+    """Figures of the last verdict; what is not known has no series, and never a zero."""
+    for family, key in (
+        (names.RUNNING, "requests_running"),
+        (names.WAITING, "requests_waiting"),
+        (names.CLIENTS, "client_connections"),
+        (names.ZOMBIES, "zombie_requests"),
+        (names.ZOMBIE_KV, "zombie_kv_tokens"),
+        (names.DECODE, "decode_tokens_per_second"),
+        (names.KV_USAGE, "kv_cache_usage_ratio"),
+        (names.ACCEPTANCE, "spec_decode_acceptance_ratio"),
+    ):
+        yield family, [((b.record.slug,), value) for b in boards if (value := figure(b, key)) is not None]
+    yield names.PROGRESS, [row for board in boards for row in progress(board)]
+
+
+def figure(board: Board, key: str) -> float | None:
+    value = board.verdict.figures.get(key) if board.verdict else None
+    return float(value) if isinstance(value, int | float) else None
+
+
+def progress(board: Board) -> list[Row]:
+    ranks = board.verdict.figures.get("seconds_since_progress") if board.verdict else None
+    if not isinstance(ranks, dict):
+        return []
+    return [((board.record.slug, str(rank)), float(value)) for rank, value in ranks.items() if value is not None]
+
+
+def host_rows(snapshot: Snapshot) -> Iterator[tuple[Family, list[Row]]]:
+    """The host and its cards."""
+    yield names.BUILD_INFO, [((snapshot.version,), 1.0)]
+    for family, read in CARD_FAMILIES:
+        yield family, [((c.gpu, c.uuid), float(value)) for c in snapshot.cards if (value := read(c)) is not None]
+    yield (
+        names.GPU_XID,
+        [((c.gpu, c.uuid, str(xid)), float(count)) for c in snapshot.cards for xid, count in sorted(c.xids.items())],
+    )
+    yield names.HOST_MEMORY, single(snapshot.memory_available)
+    yield names.COLLECTOR_OK, [((name,), float(one.success)) for name, one in sorted(snapshot.collectors.items())]
+    yield names.COLLECTOR_S, [((name,), one.seconds) for name, one in sorted(snapshot.collectors.items())]
+    yield names.TICK, single(snapshot.tick_s)
+
+
+CARD_FAMILIES: tuple[tuple[Family, Callable[[CardFigures], float | None]], ...] = (
+    (names.GPU_USED, lambda card: card.memory_used),
+    (names.GPU_TOTAL, lambda card: card.memory_total),
+    (names.GPU_UTIL, lambda card: card.utilization),
+    (names.GPU_POWER, lambda card: card.power_w),
+    (names.GPU_TEMP, lambda card: card.temperature_c),
+    (names.GPU_WIDTH, lambda card: card.pcie_width),
+    (names.GPU_GENERATION, lambda card: card.pcie_generation),
+)
+
+
+def single(value: float | None) -> list[Row]:
+    return [] if value is None else [((), value)]
