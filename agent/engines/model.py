@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 
 class EngineKind(StrEnum):
@@ -16,6 +17,14 @@ class EngineKind(StrEnum):
     TRTLLM = "trtllm"
     TABBYAPI = "tabbyapi"
     OPENAI = "openai"
+
+
+class Task(StrEnum):
+    """What the served model gives, and so what a canary can ask of it."""
+
+    GENERATE = "generate"
+    EMBED = "embed"
+    RERANK = "rerank"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +70,11 @@ class EngineLaunch:
     dev_mode: bool = False
     """vLLM's developer endpoints are on (loop ping, abort)."""
     speculative_tokens: int | None = None
+    task: Task = Task.GENERATE
+    tls: bool = False
+    """The engine speaks HTTPS."""
+    clientless_work: bool = False
+    """Requests may run with no client attached (stored background responses), so no connection proves nothing."""
 
     @property
     def gpus_needed(self) -> int:
@@ -73,7 +87,8 @@ class RankReading:
     """One scheduler's figures in one scrape (vLLM's `engine` label, SGLang's `dp_rank`); None is "not exported".
 
     `progress` holds every component whose change proves that the scheduler turned, by name; they are compared as raw
-    numbers and never added up over ranks.
+    numbers and never added up over ranks. `steps` names those of them that are counters moved by every step, those of
+    a prefill too; with none, whether a prefill can be seen depends on the gauge `kv_usage`.
     """
 
     rank: str
@@ -87,15 +102,18 @@ class RankReading:
     """Requests that ended in any counted way, since the engine's start."""
     drafted: float | None = None
     accepted: float | None = None
+    held_tokens: float | None = None
+    """KV tokens of live work alone: SGLang counts a request in prefill neither as running nor as queued."""
     asleep: bool = False
     progress: Mapping[str, float] = field(default_factory=dict)
+    steps: tuple[str, ...] = ()
 
     @property
     def work(self) -> float | None:
-        """Requests in the scheduler (running + waiting), None where neither is exported."""
+        """Requests in the scheduler (running + waiting, one at least while tokens are held); None: not exported."""
         if self.running is None and self.waiting is None:
             return None
-        return (self.running or 0.0) + (self.waiting or 0.0)
+        return max((self.running or 0.0) + (self.waiting or 0.0), 1.0 if self.held_tokens else 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +173,9 @@ class FailureClass(StrEnum):
 class LogEvent:
     """What one log line means; lines that mean nothing give none.
 
-    `phase` and `ratio` (0..1) for start-up progress; `failure` for a class of fault; `jit` for compilers at work;
-    `hang` for lines that a hung engine writes (shm_broadcast).
+    `phase` and `ratio` (0..1 of that phase) for start-up progress; `failure` for a class of fault; `jit` for compilers
+    at work; `hang` for lines that a hung engine writes (shm_broadcast); `progress` for a line that only a turning
+    scheduler writes, which is all that an engine without metrics shows; `draining` for one that was told to end.
     """
 
     text: str
@@ -165,3 +184,55 @@ class LogEvent:
     failure: FailureClass | None = None
     jit: bool = False
     hang: bool = False
+    progress: bool = False
+    draining: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One HTTP request as data: what to send, without address, key or deadline."""
+
+    path: str
+    method: str = "GET"
+    body: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pong:
+    """What a loop ping's answer says.
+
+    `alive` None: this version has no such ping, so the answer says nothing. `age`: seconds since the scheduler's last
+    heartbeat, None where not told.
+    """
+
+    alive: bool | None
+    asleep: bool = False
+    age: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Aborts:
+    """How requests that nobody waits for are ended; empty where the engine offers nothing.
+
+    `known`: those that the HTTP side still knows; harmless to others only when nobody is connected. `everything`: all
+    that the scheduler holds, in order; `always_last` is sent whatever the others answered (a pause must not stay).
+    """
+
+    known: tuple[Request, ...] = ()
+    everything: tuple[Request, ...] = ()
+    always_last: tuple[Request, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What judging an engine needs to know about its kind.
+
+    `unhealthy_is_dead`: 503 of the health path after `ready` is the engine core's death (vLLM's flag), not a busy or a
+    scarred server. `scrape_is_ping`: the metrics are answered by the scheduler's own loop, so a time-out of them with
+    a healthy HTTP side is a sign of its own. `min_period`: seconds between scrapes below which they change the
+    engine's behaviour.
+    """
+
+    unhealthy_is_dead: bool = False
+    scrape_is_ping: bool = False
+    min_period: float = 0.0

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 
@@ -62,18 +63,43 @@ class Watch:
     budget: int = 3
     """Restarts since the last proven healthy time before a person is needed."""
     derived: bool = False
-    """The stall windows rest on a named prefill claim or a measurement (else nothing is restarted for silence)."""
+    """The stall windows rest on a named prefill claim, a measurement or the operator's word (else nothing is restarted
+    for silence)."""
+    canary_idle_timeout: Span = Span(30.0, "an idle engine answers in a second; 30 times that")
+    """For the canary of an engine with nothing to do; two unanswered ones in a row are a hang."""
+    standing: Span = Span(300.0, "a client that waits for nothing for 5 minutes is a keep-alive of somebody's pool")
+    """Connections with nothing running for this long: who is a client can no longer be told."""
+    jit_after_ready: Span = Span(900.0, "new shapes are compiled in the first quarter of an hour of traffic")
+    """The stall windows are longer by `jit` for this long after ready."""
+    jit_limit: Span = Span(1200.0, "twice the longest compilation at run time that was reported (10 minutes)")
+    """Compilers excuse silence for this long, not longer."""
+    start_jit: Span = Span(1800.0, "DeepGEMM compiles for up to 20 minutes before the first start, half as much again")
+    """Compilers excuse silence in a start-up for this long."""
+    warnings: tuple[str, ...] = ()
+    """What a person should know about the derivation (claims that contradict each other, none at all)."""
 
     def spans(self) -> dict[str, Span]:
         """Every window by its key."""
         return {f.name: value for f in fields(self) if isinstance(value := getattr(self, f.name), Span)}
 
+    def with_spans(self, spans: Mapping[str, Span]) -> Watch:
+        """The same with these windows instead."""
+        changed: dict[str, Any] = dict(spans)
+        return replace(self, **changed)
+
     def to_json(self) -> dict[str, Any]:
-        """`{key: {"seconds", "how"}}` of the plan, with the budget's numbers beside them."""
+        """`{key: {"seconds", "how"}}` of the plan; `seconds` is None where a window is none, or cannot be derived."""
         windows: dict[str, Any] = {
             key: {"seconds": span.seconds, "how": span.how} for key, span in self.spans().items()
         }
-        windows["backoff"] = {"seconds": list(self.backoff), "how": "waits before restart 2, 3, … of one budget"}
-        windows["budget"] = {"restarts": self.budget, "how": "since the last proven healthy time"}
-        windows["derived"] = {"yes": self.derived, "how": "stall windows rest on a prefill claim or a measurement"}
+        windows["backoff"] = {
+            "seconds": self.backoff[0] if self.backoff else 0.0,
+            "steps": list(self.backoff),
+            "how": "waits before restart 2, 3, … of one budget; the first after a proven healthy time has none",
+        }
+        windows["budget"] = {
+            "seconds": None,
+            "restarts": self.budget,
+            "how": "restarts since the last proven healthy time before a person is needed",
+        }
         return windows

@@ -1,0 +1,122 @@
+"""SGLang: what proves progress in which version, and what work looks like in a lone prefill."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent.engines.model import Command, FailureClass, Phase
+from agent.engines.sglang import _FRONTEND, _SCHEDULER, SGLang, age_of
+
+SGLANG = SGLang()
+
+
+def launch(line: str):
+    return SGLANG.describe(Command(tuple(line.split())))
+
+
+def metrics(**values: float) -> str:
+    labels = 'engine_type="unified",model_name="m",pp_rank="0",tp_rank="0"'
+    return "".join(f"sglang:{name}{{{labels}}} {value}\n" for name, value in values.items())
+
+
+def test_flags_are_read_in_every_spelling():
+    engine = launch("python -m sglang.launch_server --model-path m --tp 4 --pp-size 2 --enable-metrics --port 8")
+    assert (engine.port, engine.metrics, engine.tensor_parallel, engine.pipeline_parallel) == (8, "/metrics", 4, 2)
+    assert launch("python -m sglang.launch_server --model-path m").metrics is None
+
+
+def test_attention_ranks_share_the_tensor_parallel_cards():
+    assert launch("sglang serve --model m --tp 8 --dp 8 --enable-dp-attention").gpus_needed == 8
+    assert launch("sglang serve --model m --tp 2 --dp-size 4").gpus_needed == 8
+
+
+def test_a_lone_prefill_is_work_though_nothing_runs_or_waits():
+    (rank,) = SGLANG.read_metrics(metrics(num_running_reqs=0, num_queue_reqs=0, num_used_tokens=8192)).ranks
+    assert rank.work == 1.0
+    (idle,) = SGLANG.read_metrics(metrics(num_running_reqs=0, num_queue_reqs=0, num_used_tokens=0)).ranks
+    assert idle.work == 0.0
+
+
+def test_the_newer_versions_have_a_step_counter_and_the_older_say_that_they_have_none():
+    old = SGLANG.read_metrics(metrics(num_running_reqs=1, num_queue_reqs=0, token_usage=0.1))
+    assert "step_counter" in old.blind
+    text = metrics(num_running_reqs=1) + 'sglang:realtime_tokens_total{mode="decode",tp_rank="0"} 5\n'
+    (rank,) = SGLANG.read_metrics(text).ranks
+    assert rank.steps == ("realtime.decode",)
+
+
+def test_ranks_stay_apart_and_the_front_ends_counters_prove_no_ranks_progress():
+    text = (
+        'sglang:num_running_reqs{dp_rank="0"} 1\nsglang:num_running_reqs{dp_rank="1"} 2\n'
+        'sglang:generation_tokens_total{model_name="m"} 99\n'
+    )
+    first, second = SGLANG.read_metrics(text).ranks
+    assert (first.rank, second.rank) == ("0", "1")
+    assert "generation_tokens" not in first.progress
+    assert "generation_tokens" not in second.progress
+    assert first.generation_tokens == 99.0
+
+
+def test_paused_by_an_operator_is_asleep():
+    (rank,) = SGLANG.read_metrics(metrics(num_running_reqs=0, num_queue_reqs=3, num_paused_reqs=2)).ranks
+    assert rank.asleep
+
+
+@pytest.mark.parametrize(
+    ("text", "age"),
+    [
+        ('{"loads": [{"timestamp": 90.0}, {"timestamp": 95.0}]}', 10.0),
+        ('[{"timestamp": 99.0}]', 1.0),
+        ('{"timestamp": 100.5}', 0.0),
+        ("{}", None),
+        ("nonsense", None),
+    ],
+)
+def test_the_oldest_heartbeat_counts(text, age):
+    assert age_of(text, 100.0) == age
+
+
+def test_the_names_are_those_of_the_source(shared: Path):
+    """Every family that is asked for exists in 0.5.23, but for the ones that older versions alone have."""
+    older = {"sglang:gpu_execution_seconds_total"}
+    known = set((shared / "captures/sglang-0.5.23-metric-names-from-source.txt").read_text().split())
+    asked = {name.removesuffix("_count") for name in (*_SCHEDULER, *_FRONTEND)}
+    assert asked - known <= older
+
+
+@pytest.mark.parametrize(
+    ("line", "phase", "ratio", "failure"),
+    [
+        ("[2026-10-01 10:00:00] server_args=ServerArgs(model_path='m')", Phase.BOOT, None, None),
+        ("[2026-10-01 10:00:00 TP0] Load weight begin. avail mem=78 GB", Phase.LOAD, None, None),
+        ("Multi-thread loading shards:  50% 3/6", Phase.LOAD, 0.5, None),
+        (
+            "[2026-10-01 10:00:00 TP0] max_total_num_tokens=200000, chunked_prefill_size=8192",
+            Phase.KV_CACHE,
+            None,
+            None,
+        ),
+        ("Capturing batches (bs=8 avail_mem=3 GB):  75%|###", Phase.GRAPHS, 0.75, None),
+        ("[2026-10-01 10:00:00] The server is fired up and ready to roll!", Phase.READY, None, None),
+        ("Scheduler hit an exception: Traceback", None, None, FailureClass.ENGINE_DEAD),
+        ("Watchdog: watchdog timeout (self.watchdog_timeout=300)", None, None, FailureClass.HANG),
+        (
+            "RuntimeError: Not enough memory. Please try to increase --mem-fraction-static.",
+            None,
+            None,
+            FailureClass.GPU_OOM,
+        ),
+    ],
+)
+def test_log_lines(line, phase, ratio, failure):
+    event = SGLANG.read_log(line)
+    assert event is not None
+    assert (event.phase, event.ratio, event.failure) == (phase, ratio, failure)
+
+
+def test_a_drain_says_so():
+    event = SGLANG.read_log("[2026-10-01 10:00:00] Gracefully exiting... Remaining number of requests 3")
+    assert event is not None
+    assert event.draining
