@@ -500,3 +500,45 @@ async def test_nothing_here_blocks_the_loop(nvml: StandIn) -> None:
         assert isinstance(await source.read(), Known)
         assert isinstance((await source.driver()).version, Known)
         await source.close()
+
+
+async def test_an_owner_that_cannot_be_killed_is_left_behind_and_no_other_is_started(
+    nvml: StandIn, gpus: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nvml.show(hosts.cmp170hx(1))
+    source = gpus(NvmlBounds(answer_s=0.3, kill_after_s=0.1, end_s=0.1))
+    await source.read()
+    stuck = pid_of(source)
+    os.kill(stuck, signal.SIGSTOP)
+    with monkeypatch.context() as patch:
+        patch.setattr(subprocess.Popen, "kill", lambda process: None)  # as in state D: the signal stays pending
+        assert isinstance(await source.read(), Unknown)
+        await asyncio.sleep(0.15)
+        reading = await source.read()
+    assert isinstance(reading, Unknown)
+    assert f"process {stuck} cannot be killed" in reading.reason
+    assert pid_of(source) == stuck
+    os.kill(stuck, signal.SIGCONT)
+    async with asyncio.timeout(10):
+        while isinstance(await source.read(), Unknown):
+            await asyncio.sleep(0.02)
+    assert pid_of(source) != stuck
+
+
+async def test_events_that_cannot_be_waited_for_are_said_to_be_blind(nvml: StandIn, gpus: Open) -> None:
+    nvml.show(hosts.cmp170hx(1) | {"errors": {"nvmlEventSetWait_v2": hosts.UNKNOWN_ERROR}})
+    source = gpus()
+    async with asyncio.timeout(10):
+        while isinstance((await cards_of(source))[0].xid_events, Known):
+            await asyncio.sleep(0.02)
+    assert (await cards_of(source))[0].xid_events == Unknown("waiting for events fails: NVML: Unknown Error")
+
+
+async def test_an_owner_of_another_version_is_named_not_raised(
+    nvml: StandIn, gpus: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nvml.show(hosts.cmp170hx(1))
+    monkeypatch.setattr("agent.adapters.nvml_wire.READINGS", (*READINGS, "a_field_of_tomorrow"))
+    reading = await gpus().read()
+    assert isinstance(reading, Unknown)
+    assert "restart the agent" in reading.reason

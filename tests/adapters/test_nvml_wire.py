@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -81,3 +82,20 @@ def test_a_lost_card_arrives_lost_and_what_is_never_there_stays_so() -> None:
     arrived = decode_card(json.loads(json.dumps(sent.to_json())), AT)
     assert arrived == sent
     assert arrived.ecc == UNSAID
+
+
+# What a real H200 with driver 580.159.04 answered, idle and with one process that computes.
+RECORDED = json.loads((Path(__file__).parents[1] / "lab/nvml/recorded_h200.json").read_text())
+
+
+@pytest.mark.parametrize("when", ["idle", "busy"])
+def test_a_real_card_of_today_leaves_nothing_unknown(when: str) -> None:
+    (document,) = RECORDED[when]
+    card = decode_card(document, AT)
+    assert card.to_json() == document
+    assert [name for name, reading in card.readings().items() if isinstance(reading, Unknown)] == []
+
+
+def test_a_real_idle_card_uses_nothing_though_the_driver_keeps_a_reserve() -> None:
+    card = decode_card(RECORDED["idle"][0], AT)
+    assert (card.memory_used, card.memory_reserved) == (Known(Bytes(0), AT), Known(Bytes(644_939_776), AT))
