@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol
@@ -11,6 +11,10 @@ from typing import Any, Protocol
 LABEL_RECIPE = "recipe-agent.recipe"
 LABEL_PLAN = "recipe-agent.plan"
 LABEL_GENERATION = "recipe-agent.generation"
+LABEL_PORT = "recipe-agent.port"
+"""The engine's own port, which neither a host network nor a list of exposed ports tells."""
+LABEL_SECRETS = "recipe-agent.secrets"
+"""Names of the environment variables whose values are secrets, so that evidence can leave them out."""
 
 
 class RunState(StrEnum):
@@ -33,7 +37,8 @@ class ContainerSpec:
     plan_id: str
     generation: int
     name: str
-    body: Mapping[str, Any]
+    body: Mapping[str, Any] = field(repr=False)
+    """Secrets stand in it in the clear."""
     platform: str | None = None
 
 
@@ -117,13 +122,21 @@ class RuntimeFacts:
     storage_driver: str | None = None
     live_restore: bool | None = None
     cgroup_version: str | None = None
+    cgroup_driver: str | None = None
+    """`systemd` or `cgroupfs`."""
+    default_runtime: str | None = None
+    operating_system: str | None = None
+    """As the engine names it (`Docker Desktop`, `Debian GNU/Linux 12`)."""
+    machine: str | None = None
+    """`x86_64`, `aarch64`."""
 
 
 class Runtime(Protocol):
     """What supervision needs of a runtime.
 
-    Every call ends within its own deadline and raises only `RuntimeTrouble` (with `retryable`). A container that is
-    not there is `None`, never an error.
+    Every call ends within its own deadline and raises only `RuntimeTrouble` (with `retryable`; the kinds stand in
+    `agent.container.trouble`). A container that is not there is `None` or nothing; only `start` and `save_log`, which
+    have nothing to answer then, raise `ContainerGone`.
     """
 
     kind: str
@@ -138,11 +151,14 @@ class Runtime(Protocol):
     async def view(self, container_id: str) -> ContainerView | None: ...
 
     async def inspect(self, container_id: str) -> Mapping[str, Any] | None:
-        """The runtime's whole word on a container, for evidence."""
+        """The runtime's whole word on a container, for evidence: secrets left out."""
         ...
 
     async def create(self, spec: ContainerSpec) -> str:
-        """Create without starting; the id. Equal spec created twice (a kill in between) is found by `list`."""
+        """Create without starting; the id. Equal spec created twice (a kill in between) is found by `list`.
+
+        Raises `NameTaken` where the name is somebody's, `NoImage` where the image is not there.
+        """
         ...
 
     async def start(self, container_id: str) -> None: ...
@@ -152,11 +168,14 @@ class Runtime(Protocol):
         ...
 
     async def remove(self, container_id: str) -> None:
-        """Remove it, with its name free when this returns; not there is no error."""
+        """Remove it, with its name free when this returns; not there is no error, running is (`StillRuns`)."""
         ...
 
     def follow(self, container_id: str, since: float | None) -> AsyncIterator[LogLine]:
-        """Its output from `since` on, until it ends or the stream breaks (which is no end of the container)."""
+        """Its output after `since`, until it ends or the stream breaks (which is no end of the container).
+
+        Given the `at` of the last line seen, it goes on behind that line.
+        """
         ...
 
     async def tail(self, container_id: str, lines: int) -> tuple[LogLine, ...]: ...
@@ -175,7 +194,9 @@ class Runtime(Protocol):
 
     async def image(self, reference: str) -> ImageFacts | None: ...
 
-    def pull(self, reference: str) -> AsyncIterator[PullProgress]: ...
+    def pull(self, reference: str) -> AsyncIterator[PullProgress]:
+        """Fetch an image; it is there when this ends. Figures never go back. Raises `PullFailed` with the reason."""
+        ...
 
     def events(self) -> AsyncIterator[str]:
         """Slugs whose containers changed. Only wakes loops: it may end or miss things at any time."""

@@ -1,0 +1,327 @@
+"""The runtime for hosts without a container engine: engines as plain processes, each under a small wrapper.
+
+Records are files under the state folder, so a new agent finds what an old one started; what runs is known by pid, start
+time and boot id. See `process_stub` for the wrapper and why there is one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from functools import partial
+from pathlib import Path
+from signal import SIGKILL, Signals
+from typing import Any, TypeVar
+
+import structlog
+
+from agent.adapters import process_log as engine_log
+from agent.adapters import process_records as records
+from agent.adapters import process_start as starting
+from agent.adapters import process_table as processes
+from agent.adapters.process_errors import (
+    ProcessFailed,
+    ProcessGone,
+    ProcessNameTaken,
+    ProcessRejected,
+    ProcessStillRuns,
+    ProcessTimeout,
+)
+from agent.adapters.process_log import Batch
+from agent.adapters.process_records import Damaged, Record
+from agent.adapters.process_start import LogRotation
+from agent.adapters.process_view import family_of, view_of
+from agent.adapters.runtime_threads import Threads
+from agent.container.port import (
+    ContainerSpec,
+    ContainerView,
+    ImageFacts,
+    LogLine,
+    PullProgress,
+    RunState,
+    RuntimeFacts,
+    StopRequest,
+)
+from agent.container.process_launch import process_launch, process_problems
+from agent.errors import RuntimeTrouble
+
+Result = TypeVar("Result")
+
+FOLLOW_S = 0.25
+"""How often a followed log is looked at."""
+WATCH_S = 1.0
+"""How often the records are looked at for events."""
+KILL_ROUNDS = 20
+"""KILL is sent again while new members of the tree appear, so often at most."""
+
+_log = structlog.get_logger(__name__)
+
+
+class ProcessRuntime:
+    """Engines as plain processes. `root` is the folder of its records."""
+
+    kind = "process"
+
+    def __init__(self, root: Path, rotation: LogRotation, timeout_s: float = 30.0) -> None:
+        self._root = root
+        self._rotation = rotation
+        self._timeout = timeout_s
+        self._threads = Threads("process-runtime")
+        self._one_creates = threading.Lock()
+        self._wrappers: set[int] = set()
+        self._seen: dict[str, frozenset[processes.Mark]] = {}
+        self._damaged: set[str] = set()
+
+    async def facts(self) -> RuntimeFacts:
+        return RuntimeFacts(name=self.kind, version=platform.release(), root_dir=str(self._root))
+
+    async def list(self) -> tuple[ContainerView, ...]:
+        return await self._call("list processes", lambda: tuple(self._view(record) for record in self._records()))
+
+    async def view(self, container_id: str) -> ContainerView | None:
+        return await self._call("look at a process", lambda: self._if_there(container_id, self._view))
+
+    async def inspect(self, container_id: str) -> Mapping[str, Any] | None:
+        return await self._call("inspect a process", lambda: self._if_there(container_id, self._inspect))
+
+    async def create(self, spec: ContainerSpec) -> str:
+        return await self._call(f"create {spec.name}", lambda: self._create(spec))
+
+    async def start(self, container_id: str) -> None:
+        await self._call("start a process", lambda: self._start(self._there(container_id, "start it")))
+
+    async def signal(self, container_id: str, name: str) -> None:
+        number = Signals[f"SIG{name.removeprefix('SIG')}"]
+        await self._call(
+            f"send {name}", lambda: self._if_there(container_id, lambda record: self._send(record, number))
+        )
+
+    async def remove(self, container_id: str) -> None:
+        await self._call("remove a process", lambda: self._if_there(container_id, self._remove))
+
+    async def follow(self, container_id: str, since: float | None) -> AsyncIterator[LogLine]:
+        def first(record: Record) -> int:
+            return engine_log.offset_after(record.folder, since)
+
+        offset = await self._call("follow a log", partial(self._if_there, container_id, first))
+        while offset is not None:
+            look = partial(self._if_there, container_id, partial(_read, offset=offset))
+            batch = await self._call("follow a log", look)
+            if batch is None:
+                return
+            for line in batch.lines:
+                if since is None or line.at is None or line.at > since:
+                    yield line
+            if batch.at == offset:
+                if batch.last:
+                    return
+                await asyncio.sleep(FOLLOW_S)
+            offset = batch.at
+
+    async def tail(self, container_id: str, lines: int) -> tuple[LogLine, ...]:
+        read = await self._call(
+            "read a log",
+            lambda: self._if_there(container_id, lambda record: engine_log.last_lines(record.folder, lines)),
+        )
+        return read or ()
+
+    async def save_log(self, container_id: str, path: Path) -> int:
+        record = await self._call("save a log", lambda: self._there(container_id, "save its log"))
+        return await self._call("save a log", lambda: engine_log.save(record.folder, path))
+
+    async def stop_requested(self, container_id: str, since: float) -> StopRequest | None:
+        return await self._call(
+            "ask for stops", lambda: self._if_there(container_id, lambda record: _last_stop(record, since))
+        )
+
+    async def name_holder(self, name: str) -> ContainerView | str | None:
+        return await self._call("look for a name", lambda: self._named(name))
+
+    async def image(self, reference: str) -> ImageFacts | None:
+        """Plain processes have no images."""
+        return None
+
+    def pull(self, reference: str) -> AsyncIterator[PullProgress]:
+        raise ProcessRejected(action=f"pull {reference}", why="plain processes have no images")
+
+    async def events(self) -> AsyncIterator[str]:
+        """Slugs whose records changed: created, started, ended, asked to stop."""
+        known = await self._call("watch processes", self._marks)
+        while True:
+            await asyncio.sleep(WATCH_S)
+            now = await self._call("watch processes", self._marks)
+            for slug in {slug for (slug, _), _ in known.items() ^ now.items()}:
+                yield slug
+            known = now
+
+    async def close(self) -> None:
+        """Nothing to end: what runs goes on, and threads end by themselves."""
+
+    async def _call(self, action: str, call: Callable[[], Result]) -> Result:
+        """Run in a thread, with foreign exceptions translated."""
+        try:
+            return await self._threads.run(call, self._timeout)
+        except RuntimeTrouble:
+            raise
+        except TimeoutError as error:
+            raise ProcessTimeout(action=action, seconds=self._timeout) from error
+        except Damaged as error:
+            raise ProcessFailed(action=action, why=str(error)) from error
+        except OSError as error:
+            raise ProcessFailed(action=action, why=f"{error.filename or ''} {error.strerror}".strip()) from error
+
+    def _records(self) -> tuple[Record, ...]:
+        """All records; one that is torn or foreign is named once and left alone."""
+        found = []
+        for folder in records.folders(self._root):
+            try:
+                found.append(records.read(folder))
+            except FileNotFoundError:
+                continue  # removed meanwhile
+            except (Damaged, OSError) as error:
+                if folder.name not in self._damaged:
+                    self._damaged.add(folder.name)
+                    _log.warning("process record is not readable", folder=str(folder), why=str(error))
+        return tuple(found)
+
+    def _if_there(self, container_id: str, use: Callable[[Record], Result]) -> Result | None:
+        """`use` of a record, None where there is none (any more)."""
+        if not container_id or "/" in container_id or container_id.startswith("."):
+            return None
+        try:
+            return use(records.read(self._root / container_id))
+        except (FileNotFoundError, NotADirectoryError):
+            if (self._root / container_id).is_dir():
+                raise
+            return None
+
+    def _there(self, container_id: str, action: str) -> Record:
+        record = self._if_there(container_id, lambda record: record)
+        if record is None:
+            raise ProcessGone(action=action, container=container_id)
+        return record
+
+    def _view(self, record: Record) -> ContainerView:
+        self._wrappers -= {pid for pid in tuple(self._wrappers) if starting.reap(pid)}
+        view = view_of(record)
+        if view.running:
+            self._family(record)
+        return view
+
+    def _family(self, record: Record) -> tuple[processes.Process, ...]:
+        """Every living process of it; remembered, since one that left the session may lose its parent as well."""
+        members = family_of(record, self._seen.get(record.id, frozenset()))
+        self._seen[record.id] = frozenset(member.mark for member in members)
+        return members
+
+    def _named(self, name: str) -> ContainerView | None:
+        return next((self._view(record) for record in self._records() if record.name == name), None)
+
+    def _create(self, spec: ContainerSpec) -> str:
+        action = f"create {spec.name}"
+        if problems := process_problems(spec.body):
+            raise ProcessRejected(action=action, why="; ".join(problems))
+        launch = process_launch(spec.body)
+        with self._one_creates:
+            records.sweep(self._root)
+            if holder := self._named(spec.name):
+                raise ProcessNameTaken(
+                    action=action, name=spec.name, generation=holder.generation, state=holder.state.value
+                )
+            return records.create(self._root, spec, launch, starting.base_environment(), time.time()).id
+
+    def _start(self, record: Record) -> None:
+        action = f"start {record.name}"
+        view = view_of(record)
+        if view.state is not RunState.CREATED or view.error:
+            why = f"it was started before ({view.error or view.state})"
+            raise ProcessRejected(action=action, why=why, advice="each start is a new generation: create the next one")
+        env = records.environment(record)
+        if problem := starting.start_problem(record.argv, env, record.cwd):
+            records.note_failure(record, problem)
+            raise ProcessRejected(action=action, why=problem, advice="see the launch's command line and PATH")
+        pid = starting.start(record, self._rotation, self._timeout * 0.8)
+        self._wrappers.add(pid)
+        if failure := records.text(record, "failed"):
+            raise ProcessRejected(action=action, why=failure, advice="see the launch's command line and PATH")
+        if records.started(record) is None:
+            why = records.text(record, "wrapper.log") or "its wrapper gave no sign"
+            raise ProcessFailed(action=action, why=why)
+
+    def _send(self, record: Record, number: Signals) -> None:
+        """To the first process alone, as Docker does; KILL to the whole tree, which in a container dies with it."""
+        started = records.started(record)
+        if started is None or started.boot != processes.boot_id():
+            return
+        records.note_ask(record, time.time(), number.name.removeprefix("SIG"))
+        processes.send(started.main, number)
+        if number is SIGKILL:
+            self._kill_tree(record)
+
+    def _kill_tree(self, record: Record) -> None:
+        """KILL all of it, again while new ones appear; what is in state D stays and is named by `remove`."""
+        hit: set[processes.Mark] = set()
+        for _ in range(KILL_ROUNDS):
+            fresh = {member.mark for member in self._family(record)} - hit
+            if not fresh:
+                return
+            for mark in fresh:
+                processes.send(mark, SIGKILL)
+            hit |= fresh
+
+    def _remove(self, record: Record) -> None:
+        action = f"remove {record.name}"
+        if view_of(record).running:
+            raise ProcessStillRuns(action=action, why="it runs", advice="stop it first")
+        if left := self._family(record):
+            names = ", ".join(f"{item.name} (pid {item.mark.pid}, state {item.state})" for item in left)
+            raise ProcessStillRuns(action=action, why=f"processes of it live on: {names}")
+        records.remove(record)
+        self._seen.pop(record.id, None)
+
+    def _inspect(self, record: Record) -> Mapping[str, Any]:
+        document = dict(records.read_json(record.folder / "record.json"))
+        for name in ("started", "exited"):
+            document[name] = records.optional(record.folder / name)
+        document["failed"] = records.text(record, "failed")
+        document["asked"] = [{"at": at, "signal": name} for at, name in records.asks(record)]
+        document["processes"] = [
+            {"pid": member.mark.pid, "name": member.name, "state": member.state, "parent": member.parent}
+            for member in self._family(record)
+        ]
+        return document
+
+    def _marks(self) -> dict[tuple[str, str], tuple[bool, ...]]:
+        """By slug and record, what there is to see of it: started, ended, failed, asked to stop."""
+        files = ("started", "exited", "failed", "asked")
+        return {
+            (record.identity.slug, record.id): tuple((record.folder / name).exists() for name in files)
+            for record in self._records()
+        }
+
+
+def _read(record: Record, offset: int) -> Batch:
+    """Lines at `offset`; everything where nobody notes times any more."""
+    started = records.started(record)
+    kept = started is not None and processes.alive(started.wrapper)
+    ended = view_of(record).state is RunState.EXITED
+    created = started is None
+    return engine_log.read_from(record.folder, offset, complete=ended or not (kept or created), ended=ended)
+
+
+def _last_stop(record: Record, since: float) -> StopRequest | None:
+    """The last stop noted; a first process that died of TERM, INT or HUP was signalled by somebody as well."""
+    asked = [StopRequest(at, name) for at, name in records.asks(record) if at >= since and name in _STOPS]
+    exited = records.exited(record)
+    if not asked and exited is not None and exited.at >= since and exited.signal:
+        name = Signals(exited.signal).name.removeprefix("SIG")
+        # Not KILL: that is how the kernel ends a process when memory is short.
+        if name in ("TERM", "INT", "HUP"):
+            return StopRequest(exited.at, name)
+    return asked[-1] if asked else None
+
+
+_STOPS = frozenset({"TERM", "INT", "HUP", "QUIT", "KILL"})

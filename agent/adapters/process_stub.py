@@ -1,0 +1,291 @@
+"""The wrapper around one engine that runs as a plain process: what a container's shim is to Docker.
+
+Run as a file, `python -I -S process_stub.py FOLDER CWD MAX_BYTES FILES`, in a session of its own. It outlives the
+agent, and it is there because only a parent learns an exit status: with the engine as the agent's own child, the
+status would be lost with every restart of the agent. It costs one bare interpreter (about 9 MB), so it imports nothing
+beyond `os`, `sys`, `select`, `signal`, `time` and `ctypes`, and nothing of the agent.
+
+In FOLDER it reads `argv` and `environ` (words ended by NUL; `environ` may hold secrets and is removed once used) and
+writes, each file whole or not at all:
+
+- `started`: pid and start time (clock ticks since boot) of the engine and of itself, the boot's id, the time
+- `failed`: why the program could not be executed
+- `exited`: exit code as Docker counts it (128 + signal), the signal or 0, the time
+- `asked`: a line for each stop that was asked of the wrapper by a signal (`kill` of it is this runtime's `docker stop`)
+- `log`: output, written by the engine itself, so that the engine does not depend on the wrapper's life;
+  `log.times`: the time at which the log had reached a length, twice a second while it grows;
+  `log.base` and `log.<offset>`: what rotation took away in front
+
+It is a subreaper: whatever the engine starts, in a session of its own or orphaned, comes back to it. When the engine
+ends, it ends the rest, as the end of a container's first process does.
+"""
+
+# Neither pathlib nor contextlib: what is imported here lives in memory as long as the engine.
+# ruff: noqa: PTH104, PTH108, PTH123, PTH208, SIM105
+
+import ctypes
+import os
+import select
+import signal
+import sys
+import time
+
+TICK_S = 0.5
+INSIST_S = 600
+PR_SET_CHILD_SUBREAPER = 36
+WATCHED = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+COPY = 1 << 20
+
+
+def main(folder: str, cwd: str, max_bytes: int, files: int) -> int:
+    """Start the engine, keep its log, and write down how it ended."""
+    umask = os.umask(0o077)
+    os.chdir(folder)
+    ears = listen()
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    log = os.open("log", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o640)
+    pid, error = launch(words("argv"), words("environ"), cwd, (log, umask))
+    os.unlink("environ")
+    if error:
+        write("failed", error)
+        return 1
+    write(
+        "started",
+        f'{{"pid": {pid}, "start": {start_time(pid)}, "wrapper": {os.getpid()}, '
+        f'"wrapper_start": {start_time(os.getpid())}, "boot": "{boot_id()}", "at": {time.time():.6f}}}',
+    )
+    watch(pid, Log(log, max_bytes, files), ears)
+    end_the_rest(ears)
+    return 0
+
+
+def listen() -> int:
+    """From now on the signals that we watch for arrive as bytes in a pipe.
+
+    Not `sigtimedwait`: CPython 3.11's returns an uninitialised siginfo when a stop and continue interrupts it late,
+    which may read as a signal that nobody sent.
+    """
+    ears, mouth = os.pipe()
+    os.set_blocking(ears, False)
+    os.set_blocking(mouth, False)
+    signal.set_wakeup_fd(mouth, warn_on_full_buffer=False)
+    for number in WATCHED:
+        signal.signal(number, lambda number, frame: None)
+    return ears
+
+
+def hear(ears: int) -> bytes:
+    """Wait a tick at most; the numbers of the signals that came."""
+    select.select([ears], [], [], TICK_S)
+    try:
+        return os.read(ears, 4096)
+    except BlockingIOError:
+        return b""
+
+
+def words(name: str) -> list[bytes]:
+    with open(name, "rb") as file:
+        return file.read().split(b"\0")[:-1]
+
+
+def write(name: str, text: str) -> None:
+    """A file that is there whole or not at all."""
+    with open(name + ".new", "w", encoding="utf-8") as file:
+        file.write(text + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    os.rename(name + ".new", name)
+
+
+def boot_id() -> str:
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        return file.read().strip()
+
+
+def stat(pid: int) -> list[str]:
+    """Fields of /proc/PID/stat from the state on; the name before them may hold anything."""
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        return file.read().rpartition(b")")[2].decode("ascii").split()
+
+
+def start_time(pid: int) -> int:
+    return int(stat(pid)[19])
+
+
+def launch(argv: list[bytes], environ: list[bytes], cwd: str, given: tuple[int, int]) -> tuple[int, str]:
+    """Pid of the engine, or why it could not be executed."""
+    env = dict(entry.split(b"=", 1) for entry in environ)
+    ear, mouth = os.pipe()  # closed by a successful exec
+    signal.pthread_sigmask(signal.SIG_BLOCK, WATCHED)  # no handler of ours may run in the child
+    pid = os.fork()
+    if pid == 0:
+        become(argv, env, cwd, given, mouth)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    os.close(mouth)
+    with os.fdopen(ear, "rb") as reader:
+        error = reader.read().decode("utf-8", "replace")
+    if error:
+        os.waitpid(pid, 0)
+    return pid, error
+
+
+def become(argv: list[bytes], env: dict[bytes, bytes], cwd: str, given: tuple[int, int], mouth: int) -> None:
+    """In the child: the engine itself, with its log and its umask. Never returns."""
+    try:
+        log, umask = given
+        os.setsid()
+        os.umask(umask)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        # Python ignores these for itself, and an ignored signal stays ignored across exec.
+        for number in (signal.SIGPIPE, signal.SIGXFSZ, *WATCHED):
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        os.chdir(cwd)
+        os.execvpe(argv[0], argv, env)  # noqa: S606
+    except OSError as error:
+        where = cwd if error.filename == cwd else os.fsdecode(argv[0])
+        os.write(mouth, f"{where}: {error.strerror}".encode())
+    finally:
+        os._exit(127)
+
+
+def watch(main_pid: int, log: "Log", ears: int) -> None:
+    """Until the engine has ended: reap what ends, pass on what is asked, keep the log's times and bounds."""
+    status = None
+    while status is None:
+        for number in hear(ears):
+            if number != signal.SIGCHLD:
+                ask(main_pid, number)
+        status = reap(main_pid)
+        if status is None:
+            log.tick()
+    log.tick()
+    number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+    code = 128 + number if number else os.WEXITSTATUS(status)
+    insist("exited", f'{{"code": {code}, "signal": {number}, "at": {time.time():.6f}}}')
+
+
+def insist(name: str, text: str) -> None:
+    """Write it, also where the disk is full for a while."""
+    deadline = time.monotonic() + INSIST_S
+    while True:
+        try:
+            return write(name, text)
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(TICK_S)
+
+
+def ask(pid: int, number: int) -> None:
+    """Somebody signalled the wrapper: note it and pass it on."""
+    note = os.open("asked", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    os.write(note, b"%.6f %s\n" % (time.time(), signal.Signals(number).name[3:].encode()))
+    os.close(note)
+    os.kill(pid, number)
+
+
+def reap(main_pid: int) -> "int | None":
+    """Collect whatever has ended; the status of the engine once it is among them."""
+    found = None
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return found
+        if pid == 0:
+            return found
+        if pid == main_pid:
+            found = status
+
+
+def end_the_rest(ears: int) -> None:
+    """KILL every child until none is left; their own children come back to us as they end."""
+    while True:
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return
+        for pid in children():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        hear(ears)
+
+
+def children() -> list[int]:
+    """Pids of the processes whose parent we are."""
+    found = []
+    for name in os.listdir("/proc"):
+        try:
+            if name.isdigit() and int(stat(int(name))[1]) == os.getpid():
+                found.append(int(name))
+        except (OSError, IndexError, ValueError):
+            continue  # ended meanwhile
+    return found
+
+
+class Log:
+    """When the log had reached which length, and its bounds. Offsets count from the very first byte."""
+
+    def __init__(self, log: int, max_bytes: int, files: int) -> None:
+        self.log, self.max_bytes, self.files = log, max_bytes, files
+        self.base, self.noted = 0, 0
+
+    def tick(self) -> None:
+        """A full disk costs times and bounds for a while, never the engine or the knowledge of its end."""
+        try:
+            self.note()
+            if self.max_bytes and self.noted - self.base >= self.max_bytes:
+                self.rotate()
+        except OSError as error:
+            os.write(2, f"{time.time():.3f} log: {error}\n".encode())
+
+    def note(self) -> None:
+        end = self.base + os.fstat(self.log).st_size
+        if end == self.noted:
+            return
+        self.noted = end
+        times = os.open("log.times", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o640)
+        os.write(times, b"%.6f %d\n" % (time.time(), end))
+        os.close(times)
+
+    def rotate(self) -> None:
+        """Copy and truncate, since the engine holds the file open.
+
+        A line that is written between the last copied byte and the truncation is lost: microseconds, once per
+        `max_bytes`. Until the new base is written, readers take the end of the file with the old base for it.
+        """
+        name = f"log.{self.base:016d}"
+        with open("log", "rb") as source, open(name + ".new", "wb") as target:
+            while chunk := source.read(COPY):
+                target.write(chunk)
+            target.flush()
+            while chunk := source.read(COPY):
+                os.write(target.fileno(), chunk)
+            copied = source.tell()
+            os.ftruncate(self.log, 0)
+            os.rename(name + ".new", name)
+        self.base += copied
+        self.noted = self.base
+        write("log.base", str(self.base))
+        self.prune()
+
+    def prune(self) -> None:
+        """Keep `files` files with the current one, and the times that belong to them."""
+        kept = sorted(name for name in os.listdir(".") if name.startswith("log.") and name[4:].isdigit())
+        while len(kept) > max(self.files - 1, 0):
+            os.unlink(kept.pop(0))
+        first = int(kept[0][4:]) if kept else self.base
+        with open("log.times", "rb") as file:
+            lines = [line for line in file if int(line.split()[1]) > first]
+        with open("log.times.new", "wb") as file:
+            file.writelines(lines)
+        os.rename("log.times.new", "log.times")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])))

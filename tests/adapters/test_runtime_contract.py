@@ -1,0 +1,85 @@
+"""The runtimes keep their contract: the fake, plain processes, a Docker Engine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.adapters.process_runtime import ProcessRuntime
+from agent.adapters.process_start import LogRotation
+from agent.container.port import ContainerView
+from tests.adapters.processes import end_all
+from tests.container.contract import RuntimeContract
+from tests.container.fake import FakeRuntime, FakeWorld
+from tests.container.programs import Program
+
+
+class FakeContractWorld:
+    """The fake, with its programs known by their last word."""
+
+    def __init__(self) -> None:
+        self.inner = FakeWorld()
+        self.inner.start_errors["/no/such/program"] = "/no/such/program: no such file or directory"
+        self.runtime = FakeRuntime(self.inner)
+
+    def again(self) -> FakeRuntime:
+        return FakeRuntime(self.inner)
+
+    def body(self, program: Program) -> dict[str, Any]:
+        argv = program.argv()
+        self.inner.programs[argv[-1]] = program
+        return {"Cmd": argv}
+
+    async def person_stops(self, view: ContainerView) -> None:
+        self.inner.person_stops(view.id)
+
+    async def vanish(self, view: ContainerView) -> None:
+        self.inner.vanish(view.id)
+
+
+class TestFake(RuntimeContract):
+    """The fake that tests of the upper floors stand on."""
+
+    @pytest.fixture
+    async def world(self) -> FakeContractWorld:
+        return FakeContractWorld()
+
+
+class ProcessWorld:
+    """Real processes below a folder."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.runtime = self.again()
+
+    def again(self) -> ProcessRuntime:
+        return ProcessRuntime(self.root, LogRotation(max_bytes=50_000_000, files=4))
+
+    def body(self, program: Program) -> dict[str, Any]:
+        return {"Cmd": program.argv()}
+
+    async def person_stops(self, view: ContainerView) -> None:
+        """`kill` of the wrapper is this runtime's `docker stop`."""
+        word = await self.runtime.inspect(view.id)
+        assert word is not None
+        os.kill(word["started"]["wrapper"], signal.SIGTERM)
+
+    async def vanish(self, view: ContainerView) -> None:
+        end_all(self.root)
+        shutil.rmtree(self.root / view.id)
+
+
+class TestProcess(RuntimeContract):
+    """Plain processes, for real."""
+
+    @pytest.fixture
+    async def world(self, tmp_path: Path) -> AsyncIterator[ProcessWorld]:
+        world = ProcessWorld(tmp_path / "processes")
+        yield world
+        end_all(world.root)

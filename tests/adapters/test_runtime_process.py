@@ -1,0 +1,349 @@
+"""What is the process runtime's own: the wrapper, the tree, records on disk, the log's bounds."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.adapters import process_records as records
+from agent.adapters import process_table as processes
+from agent.adapters.process_runtime import ProcessRuntime
+from agent.adapters.process_start import LogRotation
+from agent.container.labels import Identity, labels_for
+from agent.container.port import ContainerSpec, RunState
+from agent.container.trouble import RuntimeRejected, StillRuns
+from tests.adapters.processes import end_all
+from tests.container.contract import logged, until, view_in
+
+WAITS = "import time\nprint('up', flush=True)\ntime.sleep(600)"
+BURROWS = """
+import os, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.setsid()
+        print('worker', os.getpid(), flush=True)
+        time.sleep(600)
+    os._exit(0)
+os.wait()
+print('up', flush=True)
+time.sleep(600)
+"""
+"""A worker that left the session and whose parent is gone: the shape of an engine core that outlives its server."""
+
+
+class Bench:
+    """A runtime with one folder."""
+
+    def __init__(self, root: Path, max_bytes: int = 0) -> None:
+        self.root = root
+        self.runtime = ProcessRuntime(root, LogRotation(max_bytes, files=3), timeout_s=10)
+
+    async def create(self, script: str, **more: Any) -> str:
+        env = list(more.pop("env", ()))
+        hidden = [entry.partition("=")[0] for entry in env if entry.startswith("HF_TOKEN=")]
+        labels = labels_for(Identity("some-recipe", "plan-1", 1), hidden)
+        body = {"Cmd": [sys.executable, "-c", script], "Labels": labels, "Env": env, **more}
+        return await self.runtime.create(ContainerSpec("some-recipe", "plan-1", 1, "engine", body))
+
+    async def start(self, script: str, **more: Any) -> str:
+        container_id = await self.create(script, **more)
+        await self.runtime.start(container_id)
+        return container_id
+
+    def marks(self, container_id: str) -> records.Started:
+        found = records.started(records.read(self.root / container_id))
+        assert found is not None
+        return found
+
+
+@pytest.fixture
+async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
+    bench = Bench(tmp_path / "processes")
+    yield bench
+    end_all(bench.root)
+
+
+async def gone(mark: processes.Mark) -> None:
+    async def seen() -> bool:
+        return not processes.alive(mark)
+
+    await until(seen, f"{mark} ends")
+
+
+async def worker_of(bench: Bench, container_id: str) -> processes.Mark:
+    pids: list[int] = []
+
+    async def seen() -> bool:
+        lines = [line.text.split() for line in await bench.runtime.tail(container_id, 10)]
+        pids.extend(int(words[1]) for words in lines if words[0] == "worker")
+        return bool(pids) and ["up"] in lines
+
+    await until(seen, "the worker's pid")
+    found = processes.process(pids[0])
+    assert found is not None
+    return found.mark
+
+
+async def test_it_runs_in_a_session_of_its_own_with_no_input(bench: Bench) -> None:
+    container_id = await bench.start("import os\nprint(os.getsid(0) == os.getpid(), repr(os.read(0, 1)))")
+    await view_in(bench.runtime, container_id, RunState.EXITED)
+    assert [line.text for line in await bench.runtime.tail(container_id, 9)] == ["True b''"]
+    assert os.getsid(0) != bench.marks(container_id).main.pid
+
+
+async def test_it_gets_its_own_environment_and_folder_and_nothing_of_the_agent_s(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", "the agent's")
+    monkeypatch.setenv("NOBODY_ASKED", "for this")
+    script = "import os\nprint(os.getcwd(), sorted(set(os.environ) - {'LC_CTYPE'}), os.environ['MODEL'])"
+    gpus = {"DeviceRequests": [{"Driver": "", "DeviceIDs": ["GPU-1"], "Capabilities": [["gpu"]]}]}
+    container_id = await bench.start(script, env=["MODEL=a=b"], WorkingDir=str(tmp_path), HostConfig=gpus)
+    await view_in(bench.runtime, container_id, RunState.EXITED)
+    line = (await bench.runtime.tail(container_id, 1))[0].text
+    assert line.startswith(f"{tmp_path} [")
+    assert line.endswith("] a=b")
+    assert "'CUDA_VISIBLE_DEVICES'" in line
+    assert "'PATH'" in line
+    assert "HF_TOKEN" not in line
+    assert "NOBODY_ASKED" not in line
+
+
+async def test_a_secret_lies_on_the_disk_only_until_the_start(bench: Bench) -> None:
+    container_id = await bench.create(WAITS, env=["HF_TOKEN=hunter2hunter2"])
+    folder = bench.root / container_id
+    holding = [path for path in folder.iterdir() if b"hunter2hunter2" in path.read_bytes()]
+    assert [(path.name, path.stat().st_mode & 0o777) for path in holding] == [("environ", 0o600)]
+    await bench.runtime.start(container_id)
+    assert [path for path in folder.iterdir() if b"hunter2hunter2" in path.read_bytes()] == []
+
+
+async def test_the_whole_tree_ends_with_kill_also_what_left_the_session(bench: Bench) -> None:
+    container_id = await bench.start(BURROWS)
+    worker = await worker_of(bench, container_id)
+    await bench.runtime.signal(container_id, "KILL")
+    await view_in(bench.runtime, container_id, RunState.EXITED)
+    await gone(worker)
+    await gone(bench.marks(container_id).wrapper)
+
+
+async def test_the_end_of_the_first_process_ends_the_rest(bench: Bench) -> None:
+    container_id = await bench.start(BURROWS)
+    worker = await worker_of(bench, container_id)
+    processes.send(bench.marks(container_id).main, signal.SIGTERM)
+    assert (await view_in(bench.runtime, container_id, RunState.EXITED)).exit_code == 143
+    await gone(worker)
+
+
+async def test_without_its_wrapper_an_engine_lives_on_and_can_be_ended_whole(bench: Bench) -> None:
+    container_id = await bench.start(BURROWS)
+    worker = await worker_of(bench, container_id)
+    marks = bench.marks(container_id)
+    processes.send(marks.wrapper, signal.SIGKILL)
+    await gone(marks.wrapper)
+    again = ProcessRuntime(bench.root, LogRotation(0, 3))
+    view = await view_in(again, container_id, RunState.RUNNING)
+    assert view.pid == marks.main.pid
+    await again.signal(container_id, "KILL")
+    await gone(marks.main)
+    await gone(worker)
+    ended = await view_in(again, container_id, RunState.EXITED)
+    assert ended.exit_code is None
+    assert "nobody knows how" in ended.error
+
+
+async def test_orphans_of_a_lost_wrapper_are_found_and_hold_the_record(bench: Bench) -> None:
+    container_id = await bench.start(BURROWS)
+    worker = await worker_of(bench, container_id)
+    marks = bench.marks(container_id)
+    for mark in (marks.wrapper, marks.main):
+        processes.send(mark, signal.SIGKILL)
+        await gone(mark)
+    again = ProcessRuntime(bench.root, LogRotation(0, 3))
+    with pytest.raises(StillRuns) as caught:
+        await again.remove(container_id)
+    assert f"pid {worker.pid}" in caught.value.text
+    await again.signal(container_id, "KILL")
+    await gone(worker)
+    await again.remove(container_id)
+    assert await again.list() == ()
+
+
+async def test_a_zombie_has_ended(bench: Bench) -> None:
+    container_id = await bench.start(WAITS)
+    marks = bench.marks(container_id)
+    os.kill(marks.wrapper.pid, signal.SIGSTOP)  # nobody reaps now
+    processes.send(marks.main, signal.SIGKILL)
+
+    async def seen() -> bool:
+        found = processes.find(marks.main)
+        return found is not None and found.state == "Z"
+
+    await until(seen, "a zombie")
+    view = await bench.runtime.view(container_id)
+    assert view is not None
+    assert (view.state, view.exit_code) == (RunState.EXITED, None)
+    assert "has not noted how" in view.error
+    os.kill(marks.wrapper.pid, signal.SIGCONT)
+
+    async def known() -> bool:
+        view = await bench.runtime.view(container_id)
+        return view is not None and view.exit_code == 137
+
+    await until(known, "its exit code")
+
+
+async def test_a_pid_that_was_used_again_fools_nobody(bench: Bench) -> None:
+    container_id = await bench.start("pass")
+    await view_in(bench.runtime, container_id, RunState.EXITED)
+    stranger = await asyncio.create_subprocess_exec("/bin/sleep", "600")
+    try:
+        found = processes.process(stranger.pid)
+        assert found is not None
+        path = bench.root / container_id / "started"
+        document = json.loads(path.read_text())
+        document |= {"pid": stranger.pid, "start": found.mark.start - 1, "wrapper": stranger.pid, "wrapper_start": 1}
+        path.write_text(json.dumps(document))
+        view = await bench.runtime.view(container_id)
+        assert view is not None
+        assert view.state is RunState.EXITED
+        await bench.runtime.signal(container_id, "KILL")
+        await bench.runtime.remove(container_id)
+        assert processes.alive(found.mark)
+    finally:
+        stranger.kill()
+        await stranger.wait()
+
+
+async def test_after_a_reboot_nothing_runs_whatever_has_the_pid(bench: Bench) -> None:
+    container_id = await bench.start(WAITS)
+    marks = bench.marks(container_id)
+    path = bench.root / container_id / "started"
+    true = path.read_text()
+    path.write_text(true.replace(marks.boot, "00000000-0000-0000-0000-000000000000"))
+    view = await bench.runtime.view(container_id)
+    assert view is not None
+    assert (view.state, view.exit_code, view.error) == (RunState.EXITED, None, "the host was started again")
+    await bench.runtime.signal(container_id, "KILL")
+    assert processes.alive(marks.main)
+    path.write_text(true)
+
+
+async def test_a_torn_or_foreign_record_costs_only_itself(bench: Bench) -> None:
+    container_id = await bench.start(WAITS)
+    (bench.root / "torn").mkdir()
+    (bench.root / "torn" / "record.json").write_text('{"form": 1, "id": "to')
+    (bench.root / "foreign").mkdir()
+    (bench.root / "foreign" / "record.json").write_text("[]")
+    (bench.root / "stray-file").write_text("?")
+    (bench.root / ".new-left-behind").mkdir()
+    assert [view.id for view in await bench.runtime.list()] == [container_id]
+    assert await bench.runtime.name_holder("nobody") is None
+
+
+async def test_a_kill_of_the_agent_between_create_and_start_loses_nothing(bench: Bench) -> None:
+    container_id = await bench.create(WAITS, env=["MODEL=x"])
+    again = ProcessRuntime(bench.root, LogRotation(0, 3))
+    await again.start(container_id)
+    assert (await view_in(bench.runtime, container_id, RunState.RUNNING)).pid
+
+
+async def test_a_launch_that_needs_a_container_is_refused_in_words(bench: Bench) -> None:
+    with pytest.raises(RuntimeRejected) as caught:
+        await bench.create(WAITS, HostConfig={"Binds": ["/models:/models"], "Privileged": True})
+    assert "mounts (-v)" in caught.value.text
+    assert "--privileged" in caught.value.text
+    assert await bench.runtime.list() == ()
+
+
+async def test_a_person_s_kill_of_the_engine_itself_is_a_stop(bench: Bench) -> None:
+    container_id = await bench.start(WAITS)
+    await logged(bench.runtime, container_id, "up")
+    os.kill(bench.marks(container_id).main.pid, signal.SIGTERM)
+    await view_in(bench.runtime, container_id, RunState.EXITED)
+    request = await bench.runtime.stop_requested(container_id, 0.0)
+    assert request is not None
+    assert request.signal == "TERM"
+
+
+async def test_the_log_is_bounded_and_followed_across_rotations(tmp_path: Path) -> None:
+    bench = Bench(tmp_path / "processes", max_bytes=2000)
+    try:
+        script = "import time\nfor n in range(400):\n print(f'line {n:04} ' + 'x' * 30, flush=True)\n time.sleep(0.01)"
+        container_id = await bench.start(script)
+        lines = [line async for line in bench.runtime.follow(container_id, None)]
+        numbers = [int(line.text.split()[1]) for line in lines]
+        assert numbers == sorted(set(numbers))
+        assert numbers[-1] == 399
+        # The loss that copying and truncating allows is a line per rotation at most.
+        assert len(numbers) >= 390
+        kept = [path for path in (bench.root / container_id).glob("log.*") if path.name[4:].isdigit()]
+        assert len(kept) == 2
+        target = tmp_path / "saved.log"
+        await bench.runtime.save_log(container_id, target)
+        saved = target.read_text().splitlines()
+        assert saved[-1].startswith("line 0399")
+        assert saved == [f"line {number:04} " + "x" * 30 for number in numbers[-len(saved) :]]
+        assert [line.text for line in await bench.runtime.tail(container_id, len(saved))] == saved
+    finally:
+        end_all(bench.root)
+
+
+async def test_the_wrapper_survives_the_end_of_the_agent(tmp_path: Path) -> None:
+    """Started from another process that ends at once, an engine runs on and its exit code is learned."""
+    root = tmp_path / "processes"
+    starter = f"""
+import asyncio
+from pathlib import Path
+from agent.adapters.process_runtime import ProcessRuntime
+from agent.adapters.process_start import LogRotation
+from agent.container.labels import Identity, labels_for
+from agent.container.port import ContainerSpec
+
+async def main():
+    runtime = ProcessRuntime(Path({str(root)!r}), LogRotation(0, 3))
+    body = {{"Cmd": ["/bin/sh", "-c", "trap 'exit 7' TERM; while :; do sleep 0.1; done"],
+             "Labels": labels_for(Identity("some-recipe", "plan-1", 1))}}
+    await runtime.start(await runtime.create(ContainerSpec("some-recipe", "plan-1", 1, "engine", body)))
+
+asyncio.run(main())
+"""
+    try:
+        agent = await asyncio.create_subprocess_exec(sys.executable, "-c", starter, cwd=Path(__file__).parents[2])
+        assert await agent.wait() == 0
+        runtime = ProcessRuntime(root, LogRotation(0, 3))
+        (view,) = await runtime.list()
+        assert view.running
+        await asyncio.sleep(0.3)  # the shell sets its trap
+        await runtime.signal(view.id, "TERM")
+        assert (await view_in(runtime, view.id, RunState.EXITED)).exit_code == 7
+    finally:
+        end_all(root)
+
+
+async def test_a_disk_that_hangs_costs_a_call_its_deadline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import threading
+
+    from agent.container.trouble import RuntimeSilent
+
+    release = threading.Event()
+    monkeypatch.setattr(records, "folders", lambda root: release.wait(30) and iter(()))
+    runtime = ProcessRuntime(tmp_path, LogRotation(0, 3), timeout_s=0.2)
+    beats = 0
+    asking = asyncio.ensure_future(runtime.list())
+    while not asking.done():
+        await asyncio.sleep(0.01)
+        beats += 1
+    with pytest.raises(RuntimeSilent):
+        asking.result()
+    assert beats > 5
+    release.set()
