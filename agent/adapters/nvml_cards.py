@@ -7,10 +7,19 @@ from typing import Any, TypeVar
 
 import pynvml as nvml
 
+from agent.adapters.nvml_words import (
+    ARCHITECTURES,
+    COMPUTE_MODES,
+    LOST,
+    NEVER,
+    RECOVERY_ACTION_FIELD,
+    instance_of,
+    said,
+    throttles,
+)
 from agent.clock import Instant
 from agent.host.gpu import (
     ComputeCapability,
-    ComputeMode,
     Gpu,
     GpuProcess,
     Identity,
@@ -24,63 +33,9 @@ from agent.quantity import Bytes
 
 T = TypeVar("T")
 
-_ARCHITECTURES = {
-    nvml.NVML_DEVICE_ARCH_KEPLER: "kepler",
-    nvml.NVML_DEVICE_ARCH_MAXWELL: "maxwell",
-    nvml.NVML_DEVICE_ARCH_PASCAL: "pascal",
-    nvml.NVML_DEVICE_ARCH_VOLTA: "volta",
-    nvml.NVML_DEVICE_ARCH_TURING: "turing",
-    nvml.NVML_DEVICE_ARCH_AMPERE: "ampere",
-    nvml.NVML_DEVICE_ARCH_ADA: "ada",
-    nvml.NVML_DEVICE_ARCH_HOPPER: "hopper",
-    10: "blackwell",  # by number: the oldest pynvml that is allowed does not name these
-    13: "rubin",
-}
-_COMPUTE_MODES = {
-    nvml.NVML_COMPUTEMODE_DEFAULT: ComputeMode.DEFAULT,
-    nvml.NVML_COMPUTEMODE_EXCLUSIVE_THREAD: ComputeMode.EXCLUSIVE_THREAD,
-    nvml.NVML_COMPUTEMODE_PROHIBITED: ComputeMode.PROHIBITED,
-    nvml.NVML_COMPUTEMODE_EXCLUSIVE_PROCESS: ComputeMode.EXCLUSIVE_PROCESS,
-}
-_THROTTLES = {
-    0x1: "idle",
-    0x2: "clocks_setting",
-    0x4: "sw_power_cap",
-    0x8: "hw_slowdown",
-    0x10: "sync_boost",
-    0x20: "sw_thermal",
-    0x40: "hw_thermal",
-    0x80: "hw_power_brake",
-    0x100: "display_clock",
-    0x200: "board_limit",
-    0x400: "reliability",
-}
-_RECOVERY_ACTION_FIELD = 230
-_LOST = (nvml.NVML_ERROR_GPU_IS_LOST, nvml.NVML_ERROR_RESET_REQUIRED)
-_NEVER = (nvml.NVML_ERROR_NOT_SUPPORTED, nvml.NVML_ERROR_FUNCTION_NOT_FOUND)
-_WHOLE_CARD = 0xFFFFFFFF
-_SAID = {
-    nvml.NVML_ERROR_UNINITIALIZED: "NVML could not be opened",
-    nvml.NVML_ERROR_NOT_SUPPORTED: "not supported by this card",
-    nvml.NVML_ERROR_FUNCTION_NOT_FOUND: "this driver's NVML does not know the question",
-    nvml.NVML_ERROR_NO_PERMISSION: "no permission to ask NVML for it",
-    nvml.NVML_ERROR_GPU_IS_LOST: "the card has fallen off the bus or is otherwise out of reach (NVML: GPU is lost)",
-    nvml.NVML_ERROR_RESET_REQUIRED: "the card wants a reset before it can be used again (NVML: GPU requires reset)",
-    nvml.NVML_ERROR_LIBRARY_NOT_FOUND: "no libnvidia-ml.so.1: the NVIDIA driver is not installed, or not visible here",
-    nvml.NVML_ERROR_DRIVER_NOT_LOADED: "the nvidia kernel module is not loaded",
-    nvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH: (
-        "kernel module and libnvidia-ml differ in version: the driver was upgraded and the host not rebooted"
-    ),
-}
-
 
 class _CardLostError(Exception):
     """The card does not answer any more; the text says why."""
-
-
-def said(error: Any) -> str:
-    """An NVML error as words."""
-    return _SAID.get(error.value) or f"NVML: {error}"
 
 
 def read_cards(at: Instant, xid_events: Callable[[int], Reading[bool]]) -> tuple[Gpu, ...]:
@@ -133,7 +88,7 @@ class _Card:
             compute_capability=self._ask(
                 nvml.nvmlDeviceGetCudaComputeCapability, shape=lambda pair: ComputeCapability(*pair)
             ),
-            architecture=_named(self._ask(nvml.nvmlDeviceGetArchitecture, shape=int), _ARCHITECTURES, "architecture"),
+            architecture=_named(self._ask(nvml.nvmlDeviceGetArchitecture, shape=int), ARCHITECTURES, "architecture"),
             utilization=self._ask(nvml.nvmlDeviceGetUtilizationRates, shape=lambda rates: rates.gpu / 100),
             power_w=self._ask(nvml.nvmlDeviceGetPowerUsage, shape=_watts),
             power_limit_w=self._ask(nvml.nvmlDeviceGetEnforcedPowerLimit, shape=_watts),
@@ -148,7 +103,7 @@ class _Card:
             pcie_generation=self._ask(nvml.nvmlDeviceGetCurrPcieLinkGeneration, shape=int),
             pcie_generation_max=self._ask(nvml.nvmlDeviceGetMaxPcieLinkGeneration, shape=int),
             mig=mig,
-            compute_mode=_named(self._ask(nvml.nvmlDeviceGetComputeMode, shape=int), _COMPUTE_MODES, "compute mode"),
+            compute_mode=_named(self._ask(nvml.nvmlDeviceGetComputeMode, shape=int), COMPUTE_MODES, "compute mode"),
             ecc=self._ask(nvml.nvmlDeviceGetEccMode, shape=lambda modes: bool(modes[0])),
             ecc_uncorrected=self._ask(
                 nvml.nvmlDeviceGetTotalEccErrors,
@@ -170,9 +125,9 @@ class _Card:
         try:
             return Known(shape(call(self._handle, *args)), self._at)
         except nvml.NVMLError as error:
-            if error.value in _LOST:
+            if error.value in LOST:
                 raise _CardLostError(said(error)) from error
-            return Unknown(said(error), unsupported=error.value in _NEVER)
+            return Unknown(said(error), unsupported=error.value in NEVER)
 
     def _memory(self) -> tuple[Reading[Bytes], Reading[Bytes], Reading[Bytes], Reading[bool]]:
         """Total, used, the driver's reserve, and whether the card has no memory of its own.
@@ -200,19 +155,19 @@ class _Card:
         return self._ask(nvml.nvmlDeviceGetTemperature, nvml.NVML_TEMPERATURE_GPU, shape=int)
 
     def _throttle(self) -> Reading[tuple[str, ...]]:
-        reading = self._ask(nvml.nvmlDeviceGetCurrentClocksEventReasons, shape=_throttles)
+        reading = self._ask(nvml.nvmlDeviceGetCurrentClocksEventReasons, shape=throttles)
         if isinstance(reading, Known):
             return reading
         # The name before driver 535.
-        return self._ask(nvml.nvmlDeviceGetCurrentClocksThrottleReasons, shape=_throttles)
+        return self._ask(nvml.nvmlDeviceGetCurrentClocksThrottleReasons, shape=throttles)
 
     def _recovery_action(self) -> Reading[RecoveryAction]:
-        field = self._ask(nvml.nvmlDeviceGetFieldValues, [_RECOVERY_ACTION_FIELD], shape=lambda values: values[0])
+        field = self._ask(nvml.nvmlDeviceGetFieldValues, [RECOVERY_ACTION_FIELD], shape=lambda values: values[0])
         if isinstance(field, Unknown):
             return field
         if field.value.nvmlReturn != nvml.NVML_SUCCESS:
             error = nvml.NVMLError(field.value.nvmlReturn)
-            return Unknown(said(error), unsupported=error.value in _NEVER)
+            return Unknown(said(error), unsupported=error.value in NEVER)
         number = int(field.value.value.uiVal)
         try:
             return Known(RecoveryAction(number), self._at)
@@ -263,11 +218,6 @@ class _Card:
         return lambda rows: tuple(one(row) for row in rows)
 
 
-def instance_of(gpu_instance: int, compute_instance: int) -> str:
-    """`gi/ci` of a MIG slice, empty for the whole card."""
-    return "" if gpu_instance == _WHOLE_CARD else f"{gpu_instance}/{compute_instance}"
-
-
 def _named(number: Reading[int], names: dict[int, T], what: str) -> Reading[T]:
     if isinstance(number, Unknown):
         return number
@@ -281,12 +231,6 @@ def _temperature_v(handle: Any, sensor: int) -> Any:
     if not hasattr(nvml, "nvmlDeviceGetTemperatureV"):
         raise nvml.NVMLError(nvml.NVML_ERROR_FUNCTION_NOT_FOUND)
     return nvml.nvmlDeviceGetTemperatureV(handle, sensor)
-
-
-def _throttles(mask: int) -> tuple[str, ...]:
-    known = tuple(name for bit, name in _THROTTLES.items() if mask & bit)
-    rest = mask & ~sum(_THROTTLES)
-    return (*known, f"{rest:#x}") if rest else known
 
 
 def _text(value: str | bytes) -> str:

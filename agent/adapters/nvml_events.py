@@ -9,7 +9,8 @@ from typing import Any
 
 import pynvml as nvml
 
-from agent.adapters.nvml_cards import identify, instance_of, said
+from agent.adapters.nvml_cards import identify
+from agent.adapters.nvml_words import instance_of, said
 from agent.clock import Instant
 from agent.host.gpu import GpuEventKind, Identity
 from agent.host.reading import Known, Reading, Unknown

@@ -30,8 +30,9 @@ from typing import Any
 
 import pynvml as nvml
 
-from agent.adapters.nvml_cards import read_cards, said
+from agent.adapters.nvml_cards import read_cards
 from agent.adapters.nvml_events import Events
+from agent.adapters.nvml_words import said
 from agent.clock import Instant, SystemClock
 from agent.host.reading import Known, Reading, Unknown, to_json
 
