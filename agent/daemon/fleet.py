@@ -17,10 +17,10 @@ from agent.action.record import Deployment, State, Supervision
 from agent.action.store import Event, Store
 from agent.clock import Clock
 from agent.container.port import Runtime
-from agent.metrics.board import Board
 from agent.daemon.guard import cancelled, forever
 from agent.daemon.loop import Loop
 from agent.errors import NotFound, Refused
+from agent.metrics.board import Board
 from agent.plan.model import Plan
 from agent.samples.model import Xid
 

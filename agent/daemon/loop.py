@@ -20,9 +20,9 @@ from agent.action.store import Event, Store
 from agent.action.transition import Outcome, finish, intend, look
 from agent.clock import Clock
 from agent.container.port import ContainerView, Runtime
-from agent.metrics.board import Board, Refusal
 from agent.daemon.observe import Observer
 from agent.errors import AgentError, RuntimeTrouble
+from agent.metrics.board import Board, Refusal
 from agent.plan.model import Plan
 from agent.preflight.model import Finding
 from agent.samples.model import Xid

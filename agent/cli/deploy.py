@@ -1,0 +1,151 @@
+"""agentctl deploy: show the plan, ask, and follow it until the engine's container runs."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from agent.cli.connect import connect
+from agent.cli.output import Progress, print_json
+from agent.cli.status import quoted
+from agent.cli.wanted import add_wanted, wanted_body
+from agent.errors import AgentError, Refused, TimedOut, UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+    from typing import Any
+
+    from agent.adapters.agent_client import Client
+
+POLL_S = 20
+SERVING = frozenset({"ready", "busy", "suspect", "asleep"})
+GIVEN_UP = frozenset({"failed", "quarantined", "stopped"})
+
+
+class GivenUp(AgentError):
+    """The engine will not come without a person."""
+
+    code = "deployment.given_up"
+    message = "cannot wait for {slug} any longer: it is {state}: {why}"
+    hint = "agentctl events {slug}; agentctl incidents {slug}"
+
+
+class PlanMisses(Refused):
+    """The plan needs something from the operator first."""
+
+    code = "plan.missing"
+    message = "cannot deploy {slug}: the plan misses {keys}"
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    add_wanted(parser)
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument(
+        "--wait", nargs="?", const=0.0, type=seconds, metavar="SECONDS", help="until it is ready or was given up"
+    )
+    parser.add_argument("--accept", action="append", default=[], metavar="CHECK", help="overrule a check; recorded")
+    parser.add_argument("--dry-run", action="store_true", help="print the steps, do nothing")
+
+
+def seconds(text: str) -> float:
+    value = float(text)
+    if value <= 0:
+        raise ValueError
+    return value
+
+
+def run(arguments: Namespace) -> int:
+    client = connect(arguments)
+    body = wanted_body(arguments)
+    if not (arguments.yes or arguments.dry_run) and not sys.stdin.isatty():
+        raise UsageError(why="deploy asks before it acts, and there is no terminal", advice="add --yes")
+    plan = client.call("POST", "/v1/plans", body)
+    complete(plan)
+    if arguments.dry_run:
+        return dry_run(arguments, client, body)
+    if not arguments.yes and not confirmed(plan):
+        print("nothing was done", file=sys.stderr)
+        return 1
+    body |= {"plan_id": plan["plan_id"], "accept": arguments.accept}
+    operation = client.call("POST", "/v1/deployments", body)
+    return finish(arguments, client, operation)
+
+
+def complete(plan: dict[str, Any]) -> None:
+    """Refuse a plan that misses something, with how to supply each."""
+    missing = plan["missing"]
+    if not missing:
+        return
+    slug = plan["recipe"]["slug"]
+    advice = "; ".join(f"{one['key']}: {one['how']}" for one in missing)
+    raise PlanMisses(slug=slug, keys=", ".join(one["key"] for one in missing), advice=advice, missing=missing)
+
+
+def confirmed(plan: dict[str, Any]) -> bool:
+    """One screen, one question."""
+    from agent.cli.plan import text_of
+
+    print(text_of(plan, colours=sys.stdout.isatty() and not os.environ.get("NO_COLOR")))
+    answer = input("deploy this? [y/N] ")
+    return answer.strip().lower() in ("y", "yes")
+
+
+def dry_run(arguments: Namespace, client: Client, body: dict[str, Any]) -> int:
+    steps = client.call("POST", "/v1/plans/steps", body | {"accept": arguments.accept})
+    if arguments.json:
+        print_json(steps)
+    else:
+        print("\n".join(f"{number}. {step}" for number, step in enumerate(steps, 1)))
+    return 0
+
+
+def finish(arguments: Namespace, client: Client, operation: dict[str, Any]) -> int:
+    """Follow the operation, then, with --wait, the engine; the endpoint is the last line."""
+    deadline = time.monotonic() + arguments.wait if arguments.wait else None
+    progress = Progress(arguments)
+    follow(client, operation, progress)
+    slug = operation["slug"]
+    if arguments.wait is not None:
+        await_ready(client, slug, progress, deadline)
+    progress.done()
+    one = client.get(f"/v1/deployments/{quoted(slug)}")
+    if arguments.json:
+        print_json(one)
+    elif not arguments.quiet:
+        print(f"{slug} is {one['state']}: {one['why']}")
+    if not arguments.json:
+        print(one["endpoint"] or "it publishes no port that can be reached from here")
+    return 0
+
+
+def follow(client: Client, operation: dict[str, Any], progress: Progress) -> None:
+    """Until the operation is over; its refusal is raised as it came."""
+    from agent.adapters.agent_client import ApiError
+
+    while operation["state"] == "running":
+        step = operation["progress"]
+        progress.show(str(step.get("text") or "accepted"), step.get("ratio"))
+        operation = client.get(f"/v1/operations/{operation['id']}?wait={POLL_S}")
+    progress.done()
+    if operation["error"]:
+        raise ApiError(operation["error"])
+
+
+def await_ready(client: Client, slug: str, progress: Progress, deadline: float | None) -> None:
+    """Until the engine is ready, or was given up, or the time is over."""
+    while True:
+        one = client.get(f"/v1/deployments/{quoted(slug)}")
+        if one["state"] in SERVING:
+            return
+        if one["state"] in GIVEN_UP:
+            progress.done()
+            raise GivenUp(slug=slug, state=one["state"], why=one["why"])
+        phase = one["startup"]["phase"]
+        text = f"{one['state']}: {one['why']}" if phase is None else f"{phase}: {one['why']}"
+        progress.show(text, one["startup"]["ratio"])
+        if deadline is not None and time.monotonic() > deadline:
+            progress.done()
+            raise TimedOut(what=f"{slug} to become ready", why=f"it is {one['state']}: {one['why']}")
+        time.sleep(0.5)

@@ -1,0 +1,177 @@
+"""agentctl: finds the command, builds that command's parser alone, and ends with the contract's exit codes."""
+
+from __future__ import annotations
+
+import sys
+
+from agent.errors import AgentError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+    from collections.abc import Sequence
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "recipes": ("recipes", "search, show and fetch recipes"),
+    "plan": ("plan", "what would run here, every value with its origin"),
+    "convert": ("convert", "a launch in one form to another"),
+    "preflight": ("preflight", "check this host against a recipe, touch nothing"),
+    "build": ("image", "build a recipe's image"),
+    "pull": ("image", "pull a recipe's image"),
+    "doctor": ("doctor", "check this host without a recipe"),
+    "deploy": ("deploy", "plan, check, fetch and start a recipe"),
+    "status": ("status", "state of the deployments, each with its reason"),
+    "logs": ("logs", "an engine's log"),
+    "events": ("events", "what the agent saw and did"),
+    "stop": ("lifecycle", "stop a deployment"),
+    "start": ("lifecycle", "start a stopped, failed or quarantined deployment"),
+    "restart": ("lifecycle", "start a new container of the same plan"),
+    "remove": ("lifecycle", "stop and forget a deployment"),
+    "pause": ("lifecycle", "judge, do nothing, say so"),
+    "observe": ("lifecycle", "judge, and count what would have been done"),
+    "resume": ("lifecycle", "judge and act again"),
+    "history": ("history", "the plans that a deployment has had"),
+    "incidents": ("incidents", "list, show and export kept evidence"),
+    "config": ("config", "check and show the site file"),
+    "completion": ("completion", "completions for a shell"),
+    "version": ("version", "the agent's version"),
+}
+"""Command → its module in this package, and what it does."""
+
+EXIT_BY_CODE = {
+    "usage": 2,
+    "refused": 3,
+    "preflight": 3,
+    "policy": 3,
+    "plan": 3,
+    "convert": 3,
+    "deployment": 3,
+    "not_found": 4,
+    "agent": 5,
+    "timeout": 6,
+}
+"""The first word of an error that the agent answered → exit code; others are 1."""
+
+VALUED = frozenset({"-o", "--output", "--config", "--socket", "--url"})
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; the exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    as_json = wants_json(words)
+    try:
+        return run(words)
+    except AgentError as error:
+        return report(error, as_json=as_json)
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # the reader of a pipe has gone: that is its business, and no error of ours
+        sys.stderr.close()
+        return 0
+
+
+def run(words: list[str]) -> int:
+    name = command_of(words)
+    if name is None or name not in COMMANDS:
+        return overview(words, name)
+    import importlib
+
+    module = importlib.import_module(f"agent.cli.{COMMANDS[name][0]}")
+    parser = parser_for(name)
+    module.add_arguments(parser)
+    arguments = parser.parse_args(words_of(words, name))
+    arguments.command = name
+    settle(arguments)
+    code: int = module.run(arguments)
+    sys.stdout.flush()
+    return code
+
+
+def command_of(words: list[str]) -> str | None:
+    """The first word that is neither an option nor an option's value."""
+    skip = False
+    for word in words:
+        if skip:
+            skip = False
+        elif word in VALUED:
+            skip = True
+        elif not word.startswith("-"):
+            return word
+    return None
+
+
+def words_of(words: list[str], name: str) -> list[str]:
+    """The words without the command's own name."""
+    at = words.index(name)
+    while at and words[at - 1] in VALUED:
+        at = words.index(name, at + 1)
+    return [*words[:at], *words[at + 1 :]]
+
+
+def parser_for(name: str) -> ArgumentParser:
+    """A parser with the options that every command takes."""
+    from argparse import ArgumentParser
+
+    parser = ArgumentParser(prog=f"agentctl {name}", description=COMMANDS[name][1], allow_abbrev=False)
+    options = parser.add_argument_group("every command")
+    options.add_argument("-o", "--output", choices=("text", "json"), default="text", help="form of the answer")
+    options.add_argument("--config", metavar="FILE", help="site file (default /etc/recipe-agent/agent.yaml)")
+    options.add_argument("--socket", metavar="PATH", help="the agent's unix socket")
+    options.add_argument("--url", metavar="URL", help="the agent over TCP, as http://host:port")
+    options.add_argument("--no-color", action="store_true", help="no colour, whatever the terminal")
+    options.add_argument("-q", "--quiet", action="store_true", help="only what was asked for")
+    options.add_argument("-v", "--verbose", action="store_true", help="more detail")
+    return parser
+
+
+def settle(arguments: Namespace) -> None:
+    """What every command reads from its options."""
+    arguments.json = arguments.output == "json"
+
+
+def wants_json(words: list[str]) -> bool:
+    """Whether errors are to be JSON, also those of the parsing itself."""
+    text = " ".join(words)
+    return any(
+        form in f" {text} " for form in (" -o json ", " -ojson ", " --output json ", " --output=json ", " -o=json ")
+    )
+
+
+def overview(words: list[str], name: str | None) -> int:
+    """`--help`, `--version`, or a word that is no command."""
+    if name is None and "--version" in words:
+        return run(["version"])
+    if name is not None:
+        from difflib import get_close_matches
+
+        from agent.errors import UsageError
+
+        near = get_close_matches(name, COMMANDS, 1)
+        advice = f"did you mean {near[0]}?" if near else "agentctl --help lists the commands"
+        raise UsageError(why=f"{name!r} is no command of agentctl", advice=advice)
+    width = max(map(len, COMMANDS))
+    lines = [f"  {command:<{width}}  {text}" for command, (_, text) in COMMANDS.items()]
+    out = sys.stdout if {"-h", "--help"} & set(words) else sys.stderr
+    print("usage: agentctl COMMAND [options]\n", *lines, "\nagentctl COMMAND --help says more.", sep="\n", file=out)
+    return 0 if out is sys.stdout else 2
+
+
+def report(error: AgentError, *, as_json: bool) -> int:
+    """One line and a hint on stderr, or the error object."""
+    data = error.as_dict()
+    if as_json:
+        import json
+
+        print(json.dumps({"error": data}), file=sys.stderr)
+    else:
+        print(f"error: {error.text}", file=sys.stderr)
+        if error.advice:
+            print(f"hint: {error.advice}", file=sys.stderr)
+    if type(error).__name__ == "ApiError":
+        return EXIT_BY_CODE.get(str(data["code"]).split(".")[0], 1)
+    return error.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
