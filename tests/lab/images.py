@@ -68,7 +68,7 @@ class Image:
             self.folder(folder, 0o700 if folder == "/root" else 0o1777)
         self.text("/etc/passwd", "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n")
         self.text("/etc/group", "root:x:0:\nnogroup:x:65534:\n")
-        self._busybox(packages.fetch(packages.ENGINE) / "bin/busybox")
+        self._busybox(next(packages.fetch(packages.ENGINE).glob("**/bin/busybox")))
 
     def folder(self, path: str, mode: int) -> None:
         """An empty folder."""

@@ -38,7 +38,7 @@ ENGINE = Group(
     "engine",
     needed=("docker.io", "containerd", "runc", "tini", "iptables", "docker-registry", "busybox-static"),
     optional=(
-        "docker-cli",  # Debian 13 parts it from docker.io
+        "docker-cli",  # Debian 13 parts it from docker.io, and promtool from prometheus
         "docker-buildx",
         "libip4tc2",
         "libip6tc2",
@@ -53,7 +53,7 @@ ENGINE = Group(
         "libdevmapper1.02.1",
     ),
 )
-PROMETHEUS = Group("prometheus", needed=("prometheus", "prometheus-alertmanager"))
+PROMETHEUS = Group("prometheus", needed=("prometheus", "prometheus-alertmanager"), optional=("promtool",))
 SYSTEMD = Group("systemd", needed=("systemd", "systemd-sysv", "dbus", "iproute2", "procps", "?essential"), whole=True)
 
 ALL = (ENGINE, PROMETHEUS, SYSTEMD)
