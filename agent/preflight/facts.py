@@ -59,6 +59,8 @@ class MemoryUser:
     locked: Bytes
     container: str | None = None
     """Id of the container it runs in, 64 hex digits."""
+    shared: Bytes = NO_BYTES
+    """The part of `resident` that is shared memory, and counts again in every process that shares it."""
 
     @property
     def holds(self) -> Bytes:
@@ -162,6 +164,10 @@ class Facts(Protocol):
 
     async def unattributed(self) -> Reading[Bytes]:
         """RAM that is in use by no process, cache or table that the kernel accounts: drivers pin such memory."""
+        ...
+
+    async def cgroup_memory(self, pid: int) -> Reading[Bytes]:
+        """What the cgroup of `pid` holds of RAM, page cache apart: what comes back when all in it has ended."""
         ...
 
     async def process(self, pid: int) -> Reading[Process]: ...

@@ -27,14 +27,28 @@ def accepting(finding: Finding, accepted: frozenset[str]) -> dict[str, Any]:
 
 def as_text(findings: Sequence[Finding], accepted: frozenset[str] = frozenset(), colour: bool = False) -> str:
     """Failures first with need, origin and cure; what passed in one line; at last whether it may be deployed."""
-    width = max((len(finding.check) for finding in findings), default=0)
+    telling = [finding for finding in findings if finding.level not in (Level.UNKNOWN, Level.PASS)]
+    width = max((len(finding.check) for finding in telling), default=0)
     lines: list[str] = []
-    for finding in sorted(findings, key=lambda one: ORDER.index(one.level)):
-        if finding.level is not Level.PASS:
+    for level in ORDER:
+        if level is Level.UNKNOWN:
+            lines += unknowns([one for one in findings if one.level is level], accepted, colour)
+        for finding in (one for one in telling if one.level is level):
             lines += block(finding, width, finding.check in accepted, colour)
     if good := [finding.check for finding in findings if finding.level is Level.PASS]:
         lines.append(f"{paint(Level.PASS, colour)}  {', '.join(good)}")
     return "\n".join([*lines, verdict(findings, accepted)])
+
+
+def unknowns(findings: Sequence[Finding], accepted: frozenset[str], colour: bool) -> Iterator[str]:
+    """What could not be looked at, once for each reason: many checks need the same source."""
+    reasons = dict.fromkeys(finding.found for finding in findings)
+    for reason in reasons:
+        same = [finding for finding in findings if finding.found == reason]
+        names = [f"{one.check} (accepted)" if one.check in accepted and one.refuses else one.check for one in same]
+        yield f"{paint(Level.UNKNOWN, colour)}  {', '.join(names)}: {reason}"
+        for hint in dict.fromkeys(one.hint for one in same if one.hint):
+            yield f"{' ' * (LEVEL_WIDTH + 2)}to do:  {hint}"
 
 
 def block(finding: Finding, width: int, accepted: bool, colour: bool) -> Iterator[str]:

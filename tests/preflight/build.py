@@ -42,7 +42,8 @@ def known(value: T) -> Known[T]:
 
 
 def watch() -> Watch:
-    spans = {f.name: Span(None, "") for f in fields(Watch) if f.name not in ("backoff", "budget", "derived")}
+    others = ("backoff", "budget", "derived")
+    spans: dict[str, Any] = {f.name: Span(None, "") for f in fields(Watch) if f.name not in others}
     return Watch(**spans)
 
 
@@ -198,6 +199,7 @@ class FakeFacts:
     ram: Reading[HostMemory] = field(default_factory=lambda: known(memory(Bytes.gib(400), Bytes.gib(390))))
     users: Reading[tuple[MemoryUser, ...]] = field(default_factory=lambda: known(()))
     held: Reading[Bytes] = field(default_factory=lambda: known(Bytes(0)))
+    cgroup: Reading[Bytes] = field(default_factory=lambda: HANGS)
     processes: dict[int, Process] = field(default_factory=dict)
     holders: Reading[Holders] = field(default_factory=lambda: known(Holders((), 0)))
     listening: dict[int, Reading[tuple[Listener, ...]]] = field(default_factory=dict)
@@ -227,6 +229,9 @@ class FakeFacts:
 
     async def unattributed(self) -> Reading[Bytes]:
         return self.held
+
+    async def cgroup_memory(self, pid: int) -> Reading[Bytes]:
+        return self.cgroup
 
     async def process(self, pid: int) -> Reading[Process]:
         return known(self.processes[pid]) if pid in self.processes else Unknown(f"there is no process {pid}")

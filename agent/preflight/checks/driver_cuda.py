@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from agent.host.reading import Unknown
 from agent.preflight.case import Case
 from agent.preflight.check import Answer, Check, doubtful, good, unknown
-from agent.preflight.checks.driver_version import numbers
+from agent.preflight.versions import minor, reaches
 
 ID = "driver.cuda"
 HINT = "a newer driver, or an image for an older CUDA; within one major version it may run all the same, JIT apart"
@@ -18,7 +18,7 @@ async def look(case: Case) -> Answer:
     reference = case.plan.image.reference if case.plan.image else ""
     image = await case.facts.image(reference)
     if isinstance(image, Unknown):
-        return unknown(f"the image cannot be read: {image.reason}")
+        return unknown(image.reason)
     built = None if image.value is None else cuda_of(image.value.env)
     if built is None:
         return good("the image is not here yet" if image.value is None else "the image names no CUDA version")
@@ -28,7 +28,7 @@ async def look(case: Case) -> Answer:
         return unknown(f"the driver's CUDA version cannot be read: {driver.cuda.reason}", need=need, origin=reference)
     details = {"driver": driver.cuda.value, "image": built}
     found = f"the driver serves CUDA {driver.cuda.value}"
-    if numbers(driver.cuda.value)[:2] < numbers(built)[:2]:
+    if not reaches(driver.cuda.value, minor(built)):
         return doubtful(found, need=need, origin=reference, hint=HINT, details=details)
     return good(found, need=need, origin=reference, details=details)
 

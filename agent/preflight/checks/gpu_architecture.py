@@ -17,7 +17,7 @@ async def look(case: Case) -> Answer:
     need = case.need(ID)
     reading = await case.cards()
     if isinstance(reading, Unknown):
-        return unknown(f"cards cannot be read: {reading.reason}")
+        return unknown(f"no card can be read: {reading.reason}")
     if not reading.value or need is None:
         return unknown("no card to look at")
     found = {gpu.uuid: capability(gpu) for gpu in reading.value}

@@ -38,7 +38,7 @@ async def look(case: Case) -> Answer:
         stated["origin"] = UNSTATED
     reading = await case.cards()
     if isinstance(reading, Unknown):
-        return unknown(f"cards cannot be read: {reading.reason}", **stated)
+        return unknown(f"no card can be read: {reading.reason}", **stated)
     uses = [use(case, gpu) for gpu in reading.value]
     unread = [f"card {one.gpu.index}: {one.used.reason}" for one in uses if isinstance(one.used, Unknown)]
     if unread or not uses:

@@ -13,7 +13,7 @@ async def look(case: Case) -> Answer:
     origin = "" if need else "the launch's parallel sizes"
     reading = await case.cards()
     if isinstance(reading, Unknown):
-        return unknown(f"cards cannot be counted: {reading.reason}", need=str(wanted), origin=origin)
+        return unknown(f"no card can be read: {reading.reason}", need=str(wanted), origin=origin)
     usable = [gpu for gpu in reading.value if gpu.lost is None]
     details = {"found": len(usable), "need": wanted, "uuids": [gpu.uuid for gpu in usable]}
     found = f"{len(usable)} that answer" + (" of those chosen" if case.plan.gpus else "")

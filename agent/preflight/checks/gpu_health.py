@@ -20,7 +20,7 @@ REBOOTS = (RecoveryAction.NODE_REBOOT, RecoveryAction.SYSTEM_REBOOT)
 async def look(case: Case) -> Answer:
     reading = await case.cards()
     if isinstance(reading, Unknown):
-        return unknown(f"cards cannot be read: {reading.reason}")
+        return unknown(f"no card can be read: {reading.reason}")
     cards = [gpu for gpu in reading.value if gpu.lost is None]
     if not cards:
         return unknown("no card that answers")

@@ -17,7 +17,7 @@ async def look(case: Case) -> Answer:
     need = case.size_needed(ID) or Bytes(0)
     reading = await case.cards()
     if isinstance(reading, Unknown):
-        return unknown(f"cards cannot be read: {reading.reason}")
+        return unknown(f"no card can be read: {reading.reason}")
     sizes = [(gpu, await total(case, gpu)) for gpu in reading.value]
     if not sizes:
         return unknown("no card to look at")

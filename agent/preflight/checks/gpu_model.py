@@ -16,7 +16,7 @@ async def look(case: Case) -> Answer:
     wanted = str(need.need) if need else ""
     reading = await case.cards()
     if isinstance(reading, Unknown):
-        return unknown(f"names cannot be read: {reading.reason}")
+        return unknown(f"no card can be read: {reading.reason}")
     seen = sorted({gpu.name for gpu in reading.value if gpu.name})
     if not seen:
         return unknown("no card tells its name")

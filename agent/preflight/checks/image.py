@@ -17,7 +17,7 @@ async def look(case: Case) -> Answer:
     assert plan is not None  # noqa: S101  (`applies` asked)
     reading = await case.facts.image(plan.reference)
     if isinstance(reading, Unknown):
-        return unknown(f"cannot be asked for: {reading.reason}")
+        return unknown(reading.reason)
     if reading.value is None:
         if plan.how in COMES:
             return good(f"{plan.reference} is not here yet; {COMES[plan.how]}")

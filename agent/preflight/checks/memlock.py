@@ -14,7 +14,7 @@ from agent.quantity import Bytes
 ID = "memlock"
 UNLIMITED = -1
 STOCK_RUNTIMES = ("runc", "crun", "io.containerd.runc.v2", "nvidia")
-HINT = "give its service LimitMEMLOCK=infinity (systemctl edit …) and restart it, or start the host's agent with more"
+HINT = "give its service LimitMEMLOCK=infinity (`systemctl edit`) and restart it"
 
 
 async def look(case: Case) -> Answer:

@@ -14,7 +14,7 @@ async def look(case: Case) -> Answer:
     name = case.plan.container.name if case.plan.container else ""
     reading = await case.facts.name_holder(name)
     if isinstance(reading, Unknown):
-        return unknown(f"who has the name {name!r} cannot be asked: {reading.reason}")
+        return unknown(reading.reason)
     holder = reading.value
     if holder is None:
         return good(f"{name} is free")

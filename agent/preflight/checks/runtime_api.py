@@ -8,7 +8,7 @@ from typing import Any
 from agent.host.reading import Unknown
 from agent.preflight.case import Case, asks_for_gpus
 from agent.preflight.check import Answer, Check, bad, good, unknown
-from agent.preflight.checks.driver_version import numbers
+from agent.preflight.versions import numbers, reaches
 
 ID = "runtime.api"
 SINCE: Mapping[str, str] = {
@@ -32,9 +32,9 @@ async def look(case: Case) -> Answer:
     wanted = dict(needs(case))
     lowest = max(wanted.values(), key=numbers, default=OLDEST)
     details = {"api": version, "keys": wanted}
-    if numbers(version) >= numbers(lowest):
+    if reaches(version, lowest):
         return good(f"API {version}", need=f"API {lowest} or newer", details=details)
-    lacking = ", ".join(key for key, since in wanted.items() if numbers(since) > numbers(version))
+    lacking = ", ".join(key for key, since in wanted.items() if not reaches(version, since))
     hint = f"update the container engine: {reading.value.version} would ignore {lacking}"
     return bad(f"API {version}", need=f"API {lowest} for {lacking}", hint=hint, details=details)
 

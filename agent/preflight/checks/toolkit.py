@@ -17,27 +17,28 @@ RELOAD = (
 
 
 async def look(case: Case) -> Answer:
-    reading = await case.facts.toolkit()
     engine = await case.facts.container_engine()
+    if isinstance(engine, Unknown):
+        return unknown(engine.reason)
+    reading = await case.facts.toolkit()
     if isinstance(reading, Unknown):
-        return unknown(f"cannot be looked for: {reading.reason}", hint=INSTALL)
-    runs = engine.value if not isinstance(engine, Unknown) else None
-    kit = reading.value
+        return unknown(reading.reason, hint=INSTALL)
+    runs, kit = engine.value, reading.value
     ways = ways_in(kit, runs)
-    details = {"hook": kit.hook, "cdi": list(kit.cdi), "runtimes": list(runs.runtimes) if runs else None}
+    details = {"hook": kit.hook, "cdi": list(kit.cdi), "runtimes": list(runs.runtimes)}
     if not ways:
         said = "neither hook, runtime nor CDI specification of NVIDIA's is found"
         hidden = "" if kit.complete else ", and Docker's own search path may not be read"
         return (bad if kit.complete else unknown)(said + hidden, hint=INSTALL, details=details)
-    if ways == ["hook"] and runs is not None and exposed(runs, case):
+    if ways == ["hook"] and exposed(runs, case):
         return doubtful("the hook alone, under systemd's cgroups", hint=RELOAD, details=details)
     return good(", ".join(ways), details=details)
 
 
-def ways_in(kit: Toolkit, engine: ContainerEngine | None) -> list[str]:
+def ways_in(kit: Toolkit, engine: ContainerEngine) -> list[str]:
     """By which ways a GPU can get into a container here."""
     ways = ["hook"] if kit.hook else []
-    if engine is not None and "nvidia" in engine.runtimes:
+    if "nvidia" in engine.runtimes:
         ways.append("runtime nvidia")
     return ways + (["CDI"] if kit.cdi else [])
 

@@ -1,0 +1,126 @@
+"""The facts of this host for one run of checks: each thing that all checks share is read once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from agent.adapters.preflight_facts_files import DiskFiles
+from agent.adapters.preflight_facts_proc import HostTables
+from agent.adapters.preflight_facts_runtime import RuntimeQuestions
+from agent.clock import Clock
+from agent.container.port import Runtime
+from agent.host.gpu import Gpu
+from agent.host.model import DiskSpace, Driver, HostMemory
+from agent.host.port import GpuSource, HostSource, Processes, Sockets
+from agent.host.process import Holders, Listener, Process
+from agent.host.reading import Reading, Unknown
+from agent.preflight.facts import Boot, ContainerEngine, Image, LockLimit, MemoryUser, Neighbour, PathFact, Toolkit
+from agent.quantity import Bytes
+
+T = TypeVar("T")
+
+
+class Once(Generic[T]):
+    """A question that is asked once; the first asker's deadline does not cut the answer off for the others."""
+
+    def __init__(self, ask: Callable[[], Awaitable[T]]) -> None:
+        self._ask = ask
+        self._answer: asyncio.Future[T] | None = None
+
+    async def __call__(self) -> T:
+        if self._answer is None:
+            self._answer = asyncio.ensure_future(self._ask())
+        return await asyncio.shield(self._answer)
+
+    async def end(self) -> None:
+        """Leaves no task behind."""
+        if self._answer is not None:
+            self._answer.cancel()
+            await asyncio.gather(self._answer, return_exceptions=True)
+
+
+@dataclass(frozen=True, slots=True)
+class HostPorts:
+    """Everything that facts are gathered from. `runtime` None: no container engine is set up, `why_none` says why."""
+
+    clock: Clock
+    gpus: GpuSource
+    host: HostSource
+    processes: Processes
+    sockets: Sockets
+    runtime: Runtime | None
+    why_none: str = "no container engine is set up"
+
+
+class GatheredFacts:
+    """A `Facts`. Make one for a run, and `close` it after."""
+
+    def __init__(self, ports: HostPorts) -> None:
+        self._ports = ports
+        self._files = DiskFiles(ports.clock)
+        self._tables = HostTables(ports.clock)
+        self._runtime = RuntimeQuestions(ports.runtime, ports.clock) if ports.runtime else None
+        self.gpus: Once[Reading[tuple[Gpu, ...]]] = Once(ports.gpus.read)
+        self.driver: Once[Driver] = Once(ports.gpus.driver)
+        self.memory: Once[Reading[HostMemory]] = Once(ports.host.memory)
+        self.memory_users: Once[Reading[tuple[MemoryUser, ...]]] = Once(self._tables.memory_users)
+        self.unattributed: Once[Reading[Bytes]] = Once(self._tables.unattributed)
+        self.gpu_holders: Once[Reading[Holders]] = Once(ports.processes.gpu_holders)
+        self.container_engine: Once[Reading[ContainerEngine]] = Once(self._engine)
+        self.neighbours: Once[Reading[tuple[Neighbour, ...]]] = Once(self._neighbours)
+        self.lock_limit: Once[Reading[LockLimit]] = Once(self._lock_limit)
+        self.toolkit: Once[Reading[Toolkit]] = Once(self._tables.toolkit)
+        self.boot: Once[Reading[Boot]] = Once(self._tables.boot)
+
+    async def cgroup_memory(self, pid: int) -> Reading[Bytes]:
+        return await self._tables.cgroup_memory(pid)
+
+    async def process(self, pid: int) -> Reading[Process]:
+        return await self._ports.processes.look(pid)
+
+    async def listeners(self, port: int) -> Reading[tuple[Listener, ...]]:
+        return await self._ports.sockets.listeners(port)
+
+    async def disk(self, path: str) -> Reading[DiskSpace]:
+        return await self._ports.host.disk(path)
+
+    async def path(self, path: str) -> Reading[PathFact]:
+        return await self._files.path(path)
+
+    async def folder(self, path: str) -> Reading[tuple[PathFact, ...]]:
+        return await self._files.folder(path)
+
+    async def start_of(self, path: str, length: int, offset: int = 0) -> Reading[bytes]:
+        return await self._files.start_of(path, length, offset)
+
+    async def name_holder(self, name: str) -> Reading[Neighbour | None]:
+        return await self._runtime.named(name) if self._runtime else self._none()
+
+    async def image(self, reference: str) -> Reading[Image | None]:
+        return await self._runtime.image(reference) if self._runtime else self._none()
+
+    async def close(self) -> None:
+        """Ends what is still being asked."""
+        await asyncio.gather(*(one.end() for one in vars(self).values() if isinstance(one, Once)))
+
+    async def _engine(self) -> Reading[ContainerEngine]:
+        return await self._runtime.engine() if self._runtime else self._none()
+
+    async def _neighbours(self) -> Reading[tuple[Neighbour, ...]]:
+        """Containers are found by their processes: the runtime's own list holds ours alone."""
+        if self._runtime is None:
+            return self._none()
+        users = await self.memory_users()
+        if isinstance(users, Unknown):
+            return users
+        return await self._runtime.these({user.container for user in users.value if user.container})
+
+    async def _lock_limit(self) -> Reading[LockLimit]:
+        runtime = self._ports.runtime
+        return await self._tables.lock_limit(runtime.kind == "docker") if runtime else self._none()
+
+    def _none(self) -> Unknown:
+        return Unknown(self._ports.why_none)

@@ -1,0 +1,186 @@
+"""Who holds memory, what may be locked, and what the host says of its boot: /proc and /run, for the checks."""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from agent.adapters.procfs import parse_cgroups, parse_keys, pids, read
+from agent.adapters.runtime_threads import Threads
+from agent.clock import Clock, Instant
+from agent.host.reading import Known, Reading, Unknown
+from agent.preflight.facts import Boot, LockLimit, MemoryUser, Toolkit
+from agent.quantity import Bytes
+
+T = TypeVar("T")
+
+CAP_SYS_RESOURCE = 24
+HOOK = "nvidia-container-runtime-hook"
+USUAL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+CDI_FOLDERS = ("etc/cdi", "var/run/cdi")
+ACCOUNTED = (
+    *("MemFree", "Buffers", "Cached", "SwapCached", "AnonPages", "Slab"),
+    *("KernelStack", "PageTables", "SecPageTables", "Percpu", "Hugetlb", "Zswap"),
+)
+"""Parts of meminfo that do not overlap; what is left of MemTotal was taken from the page allocator by a driver."""
+
+
+class HostTables:
+    """Reads of /proc that only the checks need. Whole scans take some 50 µs a process."""
+
+    def __init__(self, clock: Clock, root: Path = Path("/"), deadline_s: float = 5.0) -> None:
+        self._clock = clock
+        self._root = root
+        self._proc = root / "proc"
+        self._deadline = deadline_s
+        self._threads = Threads("preflight-proc")
+
+    async def memory_users(self) -> Reading[tuple[MemoryUser, ...]]:
+        return await self._look(self._memory_users)
+
+    async def unattributed(self) -> Reading[Bytes]:
+        return await self._look(self._unattributed)
+
+    async def cgroup_memory(self, pid: int) -> Reading[Bytes]:
+        return await self._look(lambda: self._cgroup_memory(pid))
+
+    async def lock_limit(self, docker: bool) -> Reading[LockLimit]:
+        """Of what starts containers, or of the agent itself, which starts processes."""
+        return await self._look(self._of_docker if docker else self._of_agent)
+
+    async def toolkit(self) -> Reading[Toolkit]:
+        return await self._look(self._toolkit)
+
+    async def boot(self) -> Reading[Boot]:
+        return await self._look(self._boot)
+
+    async def _look(self, look: Callable[[], Reading[T]]) -> Reading[T]:
+        try:
+            return await self._threads.run(look, self._deadline)
+        except TimeoutError:
+            return Unknown(f"{self._proc}: no answer within {self._deadline:g} s")
+
+    def _memory_users(self) -> Reading[tuple[MemoryUser, ...]]:
+        now = self._clock.now()
+        users = [user for pid in pids(self._proc) if (user := self._user(pid, now)) is not None]
+        return Known(tuple(sorted(users, key=lambda user: (-user.holds, user.pid))), now)
+
+    def _user(self, pid: int, now: Instant) -> MemoryUser | None:
+        status = read(self._proc / str(pid) / "status", now)
+        cgroup = read(self._proc / str(pid) / "cgroup", now)
+        keys = parse_keys(status.value) if isinstance(status, Known) else {}
+        if "RssAnon" not in keys:  # a kernel thread, or one that has ended
+            return None
+        containers = parse_cgroups(cgroup.value).containers if isinstance(cgroup, Known) else ()
+        return MemoryUser(
+            pid=pid,
+            name=keys["Name"],
+            resident=kib(keys, "RssAnon") + kib(keys, "RssShmem"),
+            locked=max(kib(keys, "VmLck"), kib(keys, "VmPin")),
+            container=containers[-1] if containers else None,
+            shared=kib(keys, "RssShmem"),
+        )
+
+    def _unattributed(self) -> Reading[Bytes]:
+        now = self._clock.now()
+        text = read(self._proc / "meminfo", now)
+        if isinstance(text, Unknown):
+            return text
+        keys = parse_keys(text.value)
+        rest = kib(keys, "MemTotal") - sum(kib(keys, key) for key in ACCOUNTED)
+        return Known(Bytes(max(0, rest)), now)
+
+    def _cgroup_memory(self, pid: int) -> Reading[Bytes]:
+        now = self._clock.now()
+        text = read(self._proc / str(pid) / "cgroup", now)
+        if isinstance(text, Unknown):
+            return text
+        cgroups = parse_cgroups(text.value)
+        first = cgroups.controllers.get("memory")
+        path = f"memory{first}" if first is not None else (cgroups.unified or "").lstrip("/")
+        figures = read(self._root / "sys/fs/cgroup" / path / "memory.stat", now)
+        if isinstance(figures, Unknown):
+            return figures
+        keys = parse_keys(figures.value)
+        names = ("total_rss", "total_shmem") if first is not None else ("anon", "shmem")
+        return Known(Bytes(sum(int(keys.get(name, "0")) for name in names)), now)
+
+    def _of_agent(self) -> Reading[LockLimit]:
+        hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)[1]
+        limit = None if hard == resource.RLIM_INFINITY else Bytes(hard)
+        return self._limit("the agent", "self", limit)
+
+    def _of_docker(self) -> Reading[LockLimit]:
+        """Of containerd, whose children become the containers, or of dockerd where that cannot be told apart."""
+        daemons = self._named("containerd") or self._named("dockerd")
+        if len(daemons) != 1:
+            return Unknown("the process that starts containers cannot be told" if daemons else "no dockerd shows here")
+        now = self._clock.now()
+        limits = read(self._proc / str(daemons[0]) / "limits", now)
+        if isinstance(limits, Unknown):
+            return limits
+        return self._limit(f"{self._name(daemons[0])} (pid {daemons[0]})", str(daemons[0]), hard_limit(limits.value))
+
+    def _limit(self, who: str, pid: str, hard: Bytes | None) -> Reading[LockLimit]:
+        status = read(self._proc / pid / "status", self._clock.now())
+        if isinstance(status, Unknown):
+            return status
+        capabilities = int(parse_keys(status.value).get("CapEff", "0"), 16)
+        return Known(LockLimit(who, hard, bool(capabilities >> CAP_SYS_RESOURCE & 1)), status.at)
+
+    def _toolkit(self) -> Reading[Toolkit]:
+        """As dockerd sees it: its own search path and its own root, where this process may look at them."""
+        dockerd = self._named("dockerd")
+        own = read(self._proc / str(dockerd[0]) / "environ", self._clock.now()) if len(dockerd) == 1 else None
+        path = search_path(own.value) if isinstance(own, Known) else USUAL_PATH
+        root = self._root_of(dockerd[0]) if isinstance(own, Known) else self._root
+        programs = [root / folder.lstrip("/") / HOOK for folder in path.split(":") if folder]
+        hook = next((f"/{program.relative_to(root)}" for program in programs if os.access(program, os.X_OK)), None)
+        files = [file for folder in CDI_FOLDERS for file in sorted((root / folder).glob("*nvidia*"))]
+        cdi = tuple(f"/{file.relative_to(root)}" for file in files)
+        return Known(Toolkit(hook, cdi, complete=isinstance(own, Known)), self._clock.now())
+
+    def _root_of(self, pid: int) -> Path:
+        """Its root folder as seen from here; ours where it may not be looked at."""
+        root = self._proc / str(pid) / "root"
+        return root if os.access(root / "proc", os.R_OK) else self._root
+
+    def _boot(self) -> Reading[Boot]:
+        now = self._clock.now()
+        uptime = read(self._proc / "uptime", now)
+        packages = read(self._root / "run/reboot-required.pkgs", now)
+        return Known(
+            Boot(
+                seconds=float(uptime.value.split()[0]) if isinstance(uptime, Known) else None,
+                wants=tuple(dict.fromkeys(packages.value.split())) if isinstance(packages, Known) else (),
+                requested=(self._root / "run/reboot-required").exists(),
+            ),
+            now,
+        )
+
+    def _named(self, name: str) -> list[int]:
+        return [pid for pid in pids(self._proc) if self._name(pid) == name]
+
+    def _name(self, pid: int) -> str:
+        text = read(self._proc / str(pid) / "comm", self._clock.now())
+        return text.value.strip() if isinstance(text, Known) else ""
+
+
+def kib(keys: Mapping[str, str], key: str) -> Bytes:
+    """A size of status or meminfo, which say kB and mean 1024 bytes; 0 where the kernel does not have it."""
+    return Bytes(int(keys.get(key, "0").removesuffix(" kB")) * 1024)
+
+
+def hard_limit(limits: str) -> Bytes | None:
+    """`Max locked memory` of /proc/PID/limits; None for no limit."""
+    row = next(line for line in limits.splitlines() if line.startswith("Max locked memory"))
+    hard = row.split()[4]
+    return None if hard == "unlimited" else Bytes(int(hard))
+
+
+def search_path(environ: str) -> str:
+    pairs = (entry.partition("=") for entry in environ.split("\0"))
+    return next((value for key, _, value in pairs if key == "PATH"), USUAL_PATH)
