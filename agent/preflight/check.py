@@ -30,7 +30,8 @@ def always(_: Case) -> bool:
 class Check:
     """One question. `look` may raise nothing that it foresees; what it does not foresee ends as `unknown`.
 
-    `required`: an unknown answer refuses, as a fail does. A check that the plan has a requirement for always is.
+    `required`: an unknown answer refuses, as a fail does. So it does for a check that the plan has a requirement for,
+    unless it is `advisory`: that one only ever warns.
     """
 
     id: str
@@ -39,6 +40,7 @@ class Check:
     look: Callable[[Case], Awaitable[Answer]]
     applies: Callable[[Case], bool] = always
     required: bool = False
+    advisory: bool = False
     deadline_s: float = 10.0
 
 

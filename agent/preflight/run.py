@@ -20,7 +20,7 @@ async def run(case: Case, checks: Collection[Check] = CHECKS) -> tuple[Finding, 
     """One finding for each check that applies, in the catalogue's order, then what no check answers."""
     answers = await asyncio.gather(*(ask(check, case) for check in checks))
     findings = [
-        finding(check.id, case, answer, check.required)
+        finding(check.id, case, answer, is_required(check, case))
         for check, answer in zip(checks, answers, strict=True)
         if answer is not None
     ]
@@ -44,7 +44,7 @@ async def ask(check: Check, case: Case) -> Answer | None:
         return unknown(f"the check itself failed: {type(error).__name__}: {error}", hint="please report this")
 
 
-def finding(check_id: str, case: Case, answer: Answer, required: bool = False) -> Finding:
+def finding(check_id: str, case: Case, answer: Answer, required: bool) -> Finding:
     """The answer with its check's name, and with the need as the plan states it where the check says no more."""
     need = case.need(check_id)
     return Finding(
@@ -55,8 +55,12 @@ def finding(check_id: str, case: Case, answer: Answer, required: bool = False) -
         origin=answer.origin or (origin_words(need) if need else ""),
         hint=answer.hint,
         details=answer.details,
-        required=required or need is not None,
+        required=required,
     )
+
+
+def is_required(check: Check, case: Case) -> bool:
+    return not check.advisory and (check.required or case.need(check.id) is not None)
 
 
 def unanswered(case: Case) -> Iterator[Finding]:
@@ -66,7 +70,7 @@ def unanswered(case: Case) -> Iterator[Finding]:
         if need.id not in known:
             hint = f"see to it, then deploy with --accept {need.id}"
             answer = unknown("nothing on this host answers that", hint=hint)
-            yield finding(need.id, case, answer)
+            yield finding(need.id, case, answer, required=True)
 
 
 def origin_words(need: Requirement) -> str:

@@ -8,7 +8,9 @@ from agent.preflight.check import Answer, Check, bad, good, unknown
 from agent.preflight.versions import numbers, reaches
 
 ID = "driver.version"
-HINT = "install that driver or a newer one; where this one is known to do, lower driver_version in the site's profile"
+HINT = (
+    "install that driver or a newer one; where this one is known to do, set requirements.driver in the site's profile"
+)
 
 
 async def look(case: Case) -> Answer:

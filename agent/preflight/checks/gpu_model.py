@@ -35,4 +35,4 @@ def alike(wanted: str, name: str) -> bool:
     return all(word in squeezed for word in words if word not in ("nvidia", "geforce"))
 
 
-CHECK = Check(ID, "cards of the recipe's model", look, lambda c: c.need(ID) is not None)
+CHECK = Check(ID, "cards of the recipe's model", look, lambda c: c.need(ID) is not None, advisory=True)

@@ -9,7 +9,7 @@ from agent.preflight.nominal import TOLERANCE, at_least
 from agent.quantity import Bytes
 
 ID = "memory.total"
-HINT = "the author's host has that much; where less will do, set the size in the site's profile"
+HINT = "the author's host has that much; where less will do, set requirements.memory_total in the site's profile"
 
 
 async def look(case: Case) -> Answer:
