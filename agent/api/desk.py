@@ -48,6 +48,10 @@ class Desk(Protocol):
 
     async def plan(self, wanted: Wanted) -> Mapping[str, Any]: ...
 
+    async def steps(self, wanted: Wanted) -> tuple[str, ...]:
+        """What a deploy of it would do now, a sentence a step."""
+        ...
+
     async def deploy(self, wanted: Wanted, plan_id: str | None, accepted: tuple[str, ...], by: str) -> Operation: ...
 
     async def ask(self, slug: str, verb: str, options: Mapping[str, Any], by: str) -> Operation | None:

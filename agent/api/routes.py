@@ -79,6 +79,12 @@ async def plan(request: web.Request) -> web.Response:
     return web.json_response(await request.app[DESK].plan(wanted(await body_of(request, PlanBody))))
 
 
+@routes.post("/v1/plans/steps")
+async def steps(request: web.Request) -> web.Response:
+    """What a deploy would do now; nothing is done."""
+    return web.json_response(list(await request.app[DESK].steps(wanted(await body_of(request, PlanBody)))))
+
+
 @routes.post("/v1/deployments")
 async def deploy(request: web.Request) -> web.Response:
     """Deploy a recipe."""

@@ -93,7 +93,7 @@ def confirmed(plan: dict[str, Any]) -> bool:
 
 
 def dry_run(arguments: Namespace, client: Client, body: dict[str, Any]) -> int:
-    steps = client.call("POST", "/v1/plans/steps", body | {"accept": arguments.accept})
+    steps = client.call("POST", "/v1/plans/steps", body)
     if arguments.json:
         print_json(steps)
     else:

@@ -7,12 +7,13 @@ import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import structlog
 
 from agent.action import commands
-from agent.action.operation import DEPLOY, Operation, fail, follow
+from agent.action.operation import DEPLOY, RESTART, START, Operation, fail, follow
 from agent.action.record import Deployment, State, Supervision
 from agent.action.store import Event, Store
 from agent.clock import Clock
@@ -27,6 +28,9 @@ from agent.samples.model import Xid
 log = structlog.get_logger()
 
 QUEUE = 256
+STARTS = frozenset({DEPLOY, START, RESTART})
+LONGEST_STEP_S = 90.0
+"""What one tick may take at most beside a pull or a build: evidence (30 s), a hung Docker call (30 s), a look."""
 
 
 class PlanIncomplete(Refused):
@@ -49,18 +53,18 @@ class Making:
 class Fleet:
     """Owns every loop. Its methods are what the API calls."""
 
-    def __init__(self, runtime: Runtime, store: Store, clock: Clock, boot_id: str) -> None:
+    def __init__(self, runtimes: Mapping[str, Runtime], store: Store, clock: Clock, boot_id: str) -> None:
         self.boards: dict[str, Board] = {}
         self.loops: dict[str, Loop] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._runtime = runtime
+        self._runtimes = runtimes
         self._store = store
         self._clock = clock
         self._boot_id = boot_id
         self._making: Making | None = None
         self._listeners: set[asyncio.Queue[Event]] = set()
         self._changed: set[asyncio.Event] = set()
-        self._waker: asyncio.Task[None] | None = None
+        self._wakers: list[asyncio.Task[None]] = []
         self._following = asyncio.Lock()
         self._tasks_of_operations: set[asyncio.Task[None]] = set()
 
@@ -72,7 +76,10 @@ class Fleet:
         for record in await self._store.load():
             plan = await self.plan_of(record.plan_id)
             self._begin(record, plan)
-        self._waker = asyncio.create_task(forever("runtime events", self._listen), name="runtime events")
+        self._wakers = [
+            asyncio.create_task(forever(f"{name} events", partial(self._listen, runtime)), name=f"{name} events")
+            for name, runtime in self._runtimes.items()
+        ]
 
     def _begin(self, record: Deployment, plan: Plan) -> Loop:
         assert self._making is not None  # noqa: S101 - start() comes first
@@ -90,17 +97,29 @@ class Fleet:
         await self._follow_operations(slug, None)
         self._notify()
 
-    async def _listen(self) -> None:
+    async def _listen(self, runtime: Runtime) -> None:
         """The runtime's events only wake loops: they may end or miss things, the loops' own polls are the truth."""
         while True:
-            async for slug in self._runtime.events():
+            async for slug in runtime.events():
                 if (loop := self.loops.get(slug)) is not None:
                     loop.wake()
             await asyncio.sleep(2.0)
 
+    def turning(self) -> str | None:
+        """None when every deployment's loop has looked lately, else which one has not."""
+        now = self._clock.now().wall
+        for slug, loop in self.loops.items():
+            board = self.boards.get(slug)
+            if board is None:
+                return f"{slug} has not been looked at yet"
+            patience = 3 * loop.plan.watch.period.value + LONGEST_STEP_S
+            if now - board.at > patience:
+                return f"the loop of {slug} has not turned for {now - board.at:.0f} s"
+        return None
+
     async def close(self) -> None:
         """Leave. Engines run on."""
-        await cancelled(self._waker, *self._tasks.values(), *self._tasks_of_operations)
+        await cancelled(*self._wakers, *self._tasks.values(), *self._tasks_of_operations)
 
     # -- what loops tell ----------------------------------------------------------------------------------------------
 
@@ -109,7 +128,7 @@ class Fleet:
         slug = board.record.slug
         before = self.boards.get(slug)
         self.boards[slug] = board
-        if before is None or before.record != board.record or before.progress != board.progress:
+        if before is None or moved(before, board):
             task = asyncio.create_task(self._follow_operations(slug, board), name=f"operations {slug}")
             self._tasks_of_operations.add(task)
             task.add_done_callback(self._tasks_of_operations.discard)
@@ -141,12 +160,14 @@ class Fleet:
     async def _bring_up(self, slug: str, board: Board | None) -> None:
         now = self._clock.now().wall
         for operation in await self._store.operations(slug, open_only=True):
-            moved = follow(operation, board.record if board else None, now)
-            moved = refused(moved, board, now)
-            if board is not None and board.progress and not moved.over:
-                moved = replace(moved, progress={**moved.progress, **board.progress})
-            if moved != operation:
-                await self._store.save_operation(moved)
+            now_at = follow(operation, board.record if board else None, now)
+            now_at = refused(now_at, board, now)
+            if now_at.state == "done" and operation.kind in STARTS and board is not None and board.sample is None:
+                continue  # it runs, and has not been looked at once: its endpoint is not known yet
+            if board is not None and board.progress and not now_at.over:
+                now_at = replace(now_at, progress={**now_at.progress, **board.progress})
+            if now_at != operation:
+                await self._store.save_operation(now_at)
 
     # -- what persons ask ---------------------------------------------------------------------------------------------
 
@@ -164,6 +185,8 @@ class Fleet:
         now = self._clock.now().wall
         await self._store.save_plan(slug, self._making.plan_to_json(plan))
         loop = self.loops.get(slug)
+        if loop is not None:
+            same_runtime(loop.plan, plan)
         operation = await self._open(slug, DEPLOY, plan.plan_id, by)
         if loop is not None:
             await loop.change(lambda record: commands.deploy(record, slug, plan.plan_id, accepted, now))
@@ -245,6 +268,20 @@ class Fleet:
             yield wait
         finally:
             self._changed.discard(changed)
+
+
+def moved(before: Board, now: Board) -> bool:
+    """Whether an operation could have come further."""
+    first_look = before.sample is None and now.sample is not None
+    return first_look or before.record != now.record or before.progress != now.progress or before.refused != now.refused
+
+
+def same_runtime(running: Plan, wanted: Plan) -> None:
+    """A deployment stays with its runtime: the proof of release is the runtime's own."""
+    if running.runtime != wanted.runtime:
+        slug = running.recipe.slug
+        why = f"{slug} is deployed with the {running.runtime} runtime and the new plan wants {wanted.runtime}"
+        raise Refused(why=why, advice=f"agentctl remove {slug}, then deploy it again")
 
 
 def refused(operation: Operation, board: Board | None, now: float) -> Operation:

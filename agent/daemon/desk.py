@@ -1,0 +1,184 @@
+"""The daemon behind the API: plans through the planner, everything else through the fleet and the shelf."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from agent.action import commands
+from agent.action.operation import Operation
+from agent.action.preview import preview
+from agent.action.record import Supervision
+from agent.action.seen import Seen
+from agent.action.store import Event, Store
+from agent.api.desk import LogRequest, Wanted
+from agent.clock import Clock
+from agent.container.port import ContainerView, Runtime
+from agent.daemon.fleet import Fleet
+from agent.errors import NotFound, Refused
+from agent.incident import shelf
+from agent.metrics.board import Board
+from agent.plan.model import Plan
+
+log = structlog.get_logger()
+
+MODES = {"pause": Supervision.PAUSED, "observe": Supervision.OBSERVE, "resume": Supervision.ACTIVE}
+STALE_TICK_S = 300.0
+
+
+class PlanChanged(Refused):
+    """What the person saw is not what would be deployed."""
+
+    code = "plan.changed"
+    message = "cannot deploy {slug}: the plan is now {now}, not {seen} that was shown"
+    hint = "look at it again: agentctl plan {slug}"
+
+
+@dataclass(frozen=True, slots=True)
+class Offices:
+    """Where the desk sends what it is asked."""
+
+    fleet: Fleet
+    store: Store
+    clock: Clock
+    runtimes: Mapping[str, Runtime]
+    planned: Callable[[Wanted], Awaitable[Plan]]
+    plan_json: Callable[[Plan], Mapping[str, Any]]
+    exposition: Callable[[], bytes]
+    host: Callable[[], Awaitable[Mapping[str, Any]]]
+    incidents: Path
+    logs: Path
+
+
+class DaemonDesk:
+    """Implements the API's port."""
+
+    def __init__(self, offices: Offices) -> None:
+        self._to = offices
+
+    @property
+    def boards(self) -> Mapping[str, Board]:
+        return self._to.fleet.boards
+
+    def ready(self) -> str | None:
+        return self._to.fleet.turning()
+
+    def metrics(self) -> bytes:
+        return self._to.exposition()
+
+    async def plan(self, wanted: Wanted) -> Mapping[str, Any]:
+        return self._to.plan_json(await self._to.planned(wanted))
+
+    async def steps(self, wanted: Wanted) -> tuple[str, ...]:
+        """What a deploy of it would do now."""
+        plan = await self._to.planned(wanted)
+        slug, now = plan.recipe.slug, self._to.clock.now()
+        board = self.boards.get(slug)
+        record = commands.deploy(board.record if board else None, slug, plan.plan_id, (), now.wall)
+        container = board.sample.container if board and board.sample else None
+        seen = Seen(
+            now=now,
+            watch=plan.watch,
+            boot_id=record.boot_id,
+            container=container if isinstance(container, ContainerView) else None,
+            verdict=board.verdict if board else None,
+        )
+        return preview(record, seen)
+
+    async def deploy(self, wanted: Wanted, plan_id: str | None, accepted: tuple[str, ...], by: str) -> Operation:
+        plan = await self._to.planned(wanted)
+        if plan_id is not None and plan_id != plan.plan_id:
+            raise PlanChanged(slug=plan.recipe.slug, now=plan.plan_id, seen=plan_id)
+        operation = await self._to.fleet.deploy(plan, accepted, by)
+        await self._audit("deploy", plan.recipe.slug, by, {"plan": plan.plan_id, "accepted": list(accepted)})
+        return operation
+
+    async def ask(self, slug: str, verb: str, options: Mapping[str, Any], by: str) -> Operation | None:
+        if verb in MODES:
+            await self._to.fleet.supervise(slug, MODES[verb])
+            await self._audit(verb, slug, by, {})
+            return None
+        now, drain = self._to.clock.now().wall, options.get("drain_s")
+        wishes: dict[str, Callable[[Any], Any]] = {
+            "stop": lambda record: commands.stop(record, drain, now),
+            "start": lambda record: commands.start(record, bool(options.get("force")), now),
+            "restart": lambda record: commands.restart(record, drain, now),
+            "remove": lambda record: commands.remove(record, drain, now),
+        }
+        operation = await self._to.fleet.ask(slug, verb, wishes[verb], by)
+        await self._audit(verb, slug, by, {key: value for key, value in options.items() if value})
+        return operation
+
+    async def _audit(self, what: str, slug: str, by: str, details: Mapping[str, Any]) -> None:
+        """Who changed what, from where."""
+        log.info("asked", what=what, recipe=slug, by=by, **details)
+        event = Event(self._to.clock.now().wall, slug, "asked", f"{what} asked by {by}", {"what": what, **details})
+        self._to.fleet.told(await self._to.store.add_event(event))
+
+    async def operation(self, operation_id: str) -> Operation:
+        found = await self._to.store.operation(operation_id)
+        if found is None:
+            raise NotFound(what="operation", name=operation_id, why="it was never begun, or it is too long ago")
+        return found
+
+    async def operations(self, slug: str | None) -> tuple[Operation, ...]:
+        return await self._to.store.operations(slug)
+
+    async def past_events(self, slug: str | None, after: int, limit: int) -> tuple[Event, ...]:
+        return await self._to.store.events(slug, after=after, limit=limit)
+
+    @asynccontextmanager
+    async def events(self) -> AsyncIterator[Callable[[], Awaitable[Event]]]:
+        async with self._to.fleet.events() as queue:
+            yield queue.get
+
+    def changes(self) -> AbstractAsyncContextManager[Callable[[float], Awaitable[bool]]]:
+        return self._to.fleet.changes()
+
+    async def logs(self, slug: str, request: LogRequest) -> AsyncIterator[str]:
+        """Of the container that is there, else what was saved of the last one."""
+        loop = self._to.fleet.loop(slug)
+        container = loop.record.container
+        runtime = self._to.runtimes[loop.plan.runtime]
+        if container is None or await runtime.view(container) is None:
+            for text in await asyncio.to_thread(saved_lines, self._to.logs / slug, request.tail):
+                yield text
+            return
+        since = request.since
+        if request.tail is not None or not request.follow:
+            lines = await runtime.tail(container, request.tail if request.tail is not None else 100_000)
+            for line in lines:
+                if since is None or line.at is None or line.at > since:
+                    yield line.text
+            since = next((line.at for line in reversed(lines) if line.at is not None), since)
+        if request.follow:
+            async for line in runtime.follow(container, since):
+                yield line.text
+
+    async def incidents(self, slug: str | None) -> tuple[Mapping[str, Any], ...]:
+        found = await asyncio.to_thread(shelf.incidents, self._to.incidents, slug)
+        return tuple(one.to_json() for one in found)
+
+    async def incident(self, incident_id: str) -> Mapping[str, Any]:
+        return await asyncio.to_thread(shelf.show, self._to.incidents, incident_id)
+
+    async def incident_archive(self, incident_id: str) -> bytes:
+        return await asyncio.to_thread(shelf.export, self._to.incidents, incident_id)
+
+    async def host(self) -> Mapping[str, Any]:
+        return await self._to.host()
+
+
+def saved_lines(folder: Path, tail: int | None) -> list[str]:
+    """The saved log of the newest generation; nothing where none is kept."""
+    files = sorted(folder.glob("generation-*.log")) if folder.is_dir() else []
+    if not files:
+        return []
+    lines = files[-1].read_text(errors="replace").splitlines()
+    return lines if tail is None else lines[max(0, len(lines) - tail) :]
