@@ -6,21 +6,17 @@ import asyncio
 import hmac
 import secrets
 import time
-from collections.abc import Awaitable, Callable
-from urllib.parse import parse_qs
 
 from . import prompts
 from .control import Control
-from .engine_client import EngineClient, EngineDead
+from .dev import Dev
+from .engine_client import EngineClient
 from .faults import Board
 from .flags import Launch
-from .httpd import Reply, Request
+from .httpd import Handler, Reply, Request
 from .metrics import HttpMetrics, render
 from .openai import OpenAI
 from .settings import Settings
-
-Route = Callable[[Request, Reply], Awaitable[None]]
-_MODES = {"abort", "wait", "keep"}
 
 
 class Api:
@@ -38,14 +34,16 @@ class Api:
         self.created = int(time.time())
         self.keys = tuple(k for k in (*launch.api_keys, settings.api_key) if k)
         self.routes = self._routes()
+        dev = Dev(engine)
+        self.routes["POST", "/inference/v1/abort_requests"] = dev.abort_requests
         if settings.dev_mode:
-            self.routes |= self._dev_routes()
+            self.routes |= dev.routes()
         if launch.tokens_only:
-            self.routes["POST", "/abort_requests"] = self.abort_requests
+            self.routes["POST", "/abort_requests"] = dev.abort_requests
         if control is not None:
             self.routes |= control.routes()
 
-    def _routes(self) -> dict[tuple[str, str], Route]:
+    def _routes(self) -> dict[tuple[str, str], Handler]:
         return {
             ("GET", "/health"): self.health,
             ("GET", "/ping"): self.health,
@@ -58,19 +56,6 @@ class Api:
             ("POST", "/tokenize"): self.tokenize,
             ("POST", "/v1/completions"): self.openai.completions,
             ("POST", "/v1/chat/completions"): self.openai.chat,
-            ("POST", "/inference/v1/abort_requests"): self.abort_requests,
-        }
-
-    def _dev_routes(self) -> dict[tuple[str, str], Route]:
-        return {
-            ("GET", "/is_sleeping"): self.is_sleeping,
-            ("GET", "/is_paused"): self.is_paused,
-            ("POST", "/sleep"): self.sleep,
-            ("POST", "/wake_up"): self.wake_up,
-            ("POST", "/pause"): self.pause,
-            ("POST", "/resume"): self.resume,
-            ("POST", "/abort_requests"): self.abort_requests,
-            ("POST", "/reset_prefix_cache"): self.reset_prefix_cache,
         }
 
     async def handle(self, request: Request, reply: Reply) -> None:
@@ -98,8 +83,11 @@ class Api:
         return any(hmac.compare_digest(given.encode(), key.encode()) for key in self.keys)
 
     async def health(self, _request: Request, reply: Reply) -> None:
-        """A flag: 503 once an engine core is known to be dead. It never asks the engine."""
-        reply.send(503 if self.engine.dead else 200)
+        """A flag: 503 once an engine core is known to be dead. It never asks the engine.
+
+        With several API servers it was seen to stay 200 until the server ended.
+        """
+        reply.send(503 if self.engine.dead and self.launch.data_parallel == 1 else 200)
 
     async def load(self, _request: Request, reply: Reply) -> None:
         """Requests in flight; always 0 without --enable-server-load-tracking."""
@@ -120,7 +108,7 @@ class Api:
         if self.board.get("metrics_404"):
             reply.json({"detail": "Not Found"}, 404)
             return
-        text = render(self.engine.metrics, self.http, several_servers=self.launch.data_parallel > 1)
+        text = render(self.engine.ledger.metrics, self.http)
         reply.send(200, text.encode(), "text/plain; version=1.0.0; charset=utf-8")
 
     async def models(self, _request: Request, reply: Reply) -> None:
@@ -149,77 +137,3 @@ class Api:
             return
         ids = [sum(piece.encode()) for piece in pieces]
         reply.json({"count": len(ids), "max_model_len": self.launch.max_model_len, "tokens": ids, "token_strs": None})
-
-    async def abort_requests(self, request: Request, reply: Reply) -> None:
-        """Abort by id, or all that the frontend knows for `{}`; an empty body is refused, as in 0.33."""
-        try:
-            body = request.json()
-            ids = body.get("request_ids")
-        except (ValueError, AttributeError):
-            reply.error(400, "JSON decode error", "BadRequestError")
-            return
-        self.engine.abort(ids)
-        reply.send(200)
-
-    async def is_sleeping(self, _request: Request, reply: Reply) -> None:
-        """A round trip through the engine loop."""
-        await self._utility(reply, "ask", "is_sleeping", what="asleep")
-
-    async def is_paused(self, _request: Request, reply: Reply) -> None:
-        """A round trip through the engine loop."""
-        await self._utility(reply, "ask", "is_paused", what="paused")
-
-    async def sleep(self, request: Request, reply: Reply) -> None:
-        """POST /sleep?level=1."""
-        level = int(_query(request, "level", "1"))
-        if await self._utility(reply, "sleep", "", level=level):
-            self._slept(level)
-
-    async def wake_up(self, _request: Request, reply: Reply) -> None:
-        """POST /wake_up."""
-        if await self._utility(reply, "sleep", "", level=0):
-            self._slept(0)
-
-    def _slept(self, level: int) -> None:
-        for core in self.engine.cores:
-            self.engine.metrics.sleep(core.rank, level)
-
-    async def pause(self, request: Request, reply: Reply) -> None:
-        """POST /pause?mode=abort|wait|keep&clear_cache=…: abort reaches every request in the scheduler."""
-        mode = _query(request, "mode", "abort")
-        if mode not in _MODES:
-            reply.json({"error": f"Invalid mode: {mode!r}"}, 400)
-            return
-        self.engine.paused = mode
-        clear = _query(request, "clear_cache", "true").lower() != "false"
-        await self._utility(reply, "pause", "", body={"status": "paused"}, mode=mode, clear_cache=clear)
-
-    async def resume(self, _request: Request, reply: Reply) -> None:
-        """POST /resume."""
-        if await self._utility(reply, "resume", "", body={"status": "resumed"}):
-            self.engine.paused = ""
-
-    async def reset_prefix_cache(self, _request: Request, reply: Reply) -> None:
-        """POST /reset_prefix_cache."""
-        await self._utility(reply, "forget", "")
-
-    async def _utility(
-        self, reply: Reply, op: str, name: str, body: dict[str, str] | None = None, **more: str | int | bool
-    ) -> bool:
-        """Call every core and answer with what the first says under `name`, with `body`, or with nothing."""
-        try:
-            values = await self.engine.call(op, **more)
-        except EngineDead as dead:
-            reply.error(500, str(dead), "InternalServerError")
-            return False
-        if name:
-            reply.json({name: values[0]})
-        elif body:
-            reply.json(body)
-        else:
-            reply.send(200)
-        return True
-
-
-def _query(request: Request, name: str, default: str) -> str:
-    return parse_qs(request.query).get(name, [default])[0]

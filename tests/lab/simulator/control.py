@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 from .clock import Clock
 from .engine_client import EngineClient
 from .faults import Board, Fault, UnknownFault, make, parse_many
-from .httpd import Reply, Request
+from .httpd import Handler, Reply, Request
 
 _LOOK_S = 0.05  # real seconds between looks at the control file
 
@@ -74,10 +73,12 @@ class Control:
         if self.engine is not None:
             self.engine.kill()
         if code > 128:
-            os.kill(os.getpid(), code - 128) if code != 128 + signal.SIGTERM else os._exit(code)
+            if code - 128 != signal.SIGKILL:
+                signal.signal(code - 128, signal.SIG_DFL)
+            os.kill(os.getpid(), code - 128)
         os._exit(code)
 
-    def routes(self) -> dict[tuple[str, str], Callable[[Request, Reply], Awaitable[None]]]:
+    def routes(self) -> dict[tuple[str, str], Handler]:
         """For the engine's own port, or one apart."""
         return {("GET", "/sim/state"): self.state, ("POST", "/sim/fault"): self.fault}
 
@@ -131,6 +132,11 @@ class Control:
                 self._obey(text)
             last = text
             await asyncio.sleep(_LOOK_S)
+
+    def obey_file(self, path: Path) -> None:
+        """Take over what the file lists, if it is there."""
+        if (text := _read(path)) is not None:
+            self._obey(text)
 
     def _obey(self, text: str) -> None:
         try:

@@ -101,6 +101,11 @@ class Site:
         """For loop.create_server."""
         return Connection(self)
 
+    def close_all(self) -> None:
+        """Close every connection, whatever it serves."""
+        for connection in list(self.connections):
+            connection.close()
+
     def close_idle(self) -> None:
         """Close what serves no request; the others close when they are done."""
         self.closing = True

@@ -19,6 +19,8 @@ _UNCOUNTED = {"/metrics", "/health", "/load", "/ping", "/version", "/server_info
 REASONS = ("stop", "length", "abort", "error", "repetition")
 _STATES = ("awake", "weights_offloaded", "discard_all")
 _STARTED = time.time()
+# With several API servers a gauge is the most recent value of all their files: none before the rank's first step.
+_STEP_GAUGES = {"num_requests_running", "num_requests_waiting", "num_requests_waiting_by_reason", "kv_cache_usage_perc"}
 
 
 class EngineMetrics:
@@ -29,6 +31,7 @@ class EngineMetrics:
         self.spec_tokens = launch.spec_tokens
         self.mfu = launch.mfu
         self.families = engine_families(launch.max_model_len, spec=launch.spec_tokens > 0)
+        self.several_servers = ranks > 1
         for rank in range(ranks):
             self._touch(rank)
 
@@ -53,7 +56,7 @@ class EngineMetrics:
             if name == "admission_rejections":
                 for reason in ("max_num_queued_reqs", "max_num_queued_tokens"):
                     family.touch(key(model_name=self.model, reason=reason))
-            elif name != "cache_config_info":
+            elif name != "cache_config_info" and not (self.several_servers and name in _STEP_GAUGES):
                 for labels in extra.get(name, [{}]):
                     family.touch(self.at(rank, **labels))
         self.sleep(rank, 0)
@@ -73,6 +76,7 @@ class EngineMetrics:
         self.families["num_requests_running"].set(running, at)
         self.families["num_requests_waiting"].set(waiting, at)
         self.families["num_requests_waiting_by_reason"].set(waiting, self.at(rank, reason="capacity"))
+        self.families["num_requests_waiting_by_reason"].set(0, self.at(rank, reason="deferred"))
         self.families["kv_cache_usage_perc"].set(usage, at)
 
     def gauge(self, name: str, rank: int) -> float:
@@ -173,10 +177,11 @@ def _own_process() -> Iterator[Family]:
         yield family
 
 
-def render(engine: EngineMetrics, http: HttpMetrics, *, several_servers: bool) -> str:
+def render(engine: EngineMetrics, http: HttpMetrics) -> str:
     """The whole text. With several API servers there are neither process figures nor `_created` series."""
-    own = () if several_servers else tuple(process_families())
-    parts = [line for family in own for line in family.render(created=False)]
-    for family in (*engine.families.values(), *http.families.values()):
-        parts += family.render(created=not several_servers)
-    return "".join(parts)
+    counted = [*engine.families.values(), *http.families.values()]
+    if not engine.several_servers:
+        parts = [line for family in process_families() for line in family.render(created=False)]
+        return "".join(parts + [line for family in counted for line in family.render()])
+    counted.sort(key=lambda family: family.kind == "gauge")
+    return "".join(line for family in counted for line in family.render(created=False))

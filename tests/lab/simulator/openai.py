@@ -5,52 +5,25 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from . import prompts
-from .engine_client import EngineClient, EngineDead, Sequence
+from .ask import Ask, Reader, Refused
+from .engine_client import EngineClient, Limits
 from .flags import Launch
 from .httpd import Reply, Request
-from .prompts import BadPrompt, Prompt
-from .scheduler import Output
+from .ledger import EngineDead, Sequence
+from .sequences import Output
 from .settings import Settings
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """A checked request body."""
-
-    chat: bool
-    id: str
-    model: str
-    prompts: list[Prompt]
-    n: int
-    max_tokens: int
-    stops_at: int | None
-    stream: bool
-    usage: bool
-    running_usage: bool
-    created: int
-
-
-class Refused(Exception):
-    """The request is answered with an error."""
-
-    def __init__(self, status: int, message: str, kind: str, param: str | None = None) -> None:
-        super().__init__(message)
-        self.status, self.message, self.kind, self.param = status, message, kind, param
 
 
 class OpenAI:
     """The two endpoints. `in_flight` is what GET /load shows."""
 
     def __init__(self, launch: Launch, settings: Settings, engine: EngineClient) -> None:
-        self.launch = launch
-        self.settings = settings
+        self.reader = Reader(launch, settings)
         self.engine = engine
         self.in_flight = 0
         self.fingerprint = f"vllm-{settings.version}-{secrets.token_hex(4)}"
@@ -65,7 +38,7 @@ class OpenAI:
 
     async def _serve(self, request: Request, reply: Reply, *, chat: bool) -> None:
         try:
-            ask = self._read(request, chat=chat)
+            ask = self.reader.read(request, chat=chat)
             with self._running(ask) as sequences:
                 await (self._stream(ask, sequences, reply) if ask.stream else self._whole(ask, sequences, reply))
         except Refused as refused:
@@ -76,7 +49,7 @@ class OpenAI:
     @contextmanager
     def _running(self, ask: Ask) -> Iterator[list[Sequence]]:
         """Sequences in the engine; whatever ends the block, those left over are told as hung up."""
-        if self.engine.refusing:
+        if self.engine.stopping:
             raise Refused(500, "cannot schedule new futures after shutdown", "InternalServerError")
         if self.engine.paused in {"abort", "wait"}:
             raise Refused(503, "Generation is paused.", "ServiceUnavailableError")
@@ -85,64 +58,12 @@ class OpenAI:
         try:
             for place, prompt in enumerate(p for p in ask.prompts for _ in range(ask.n)):
                 name = f"{ask.id}-{place}-{secrets.token_hex(4)}"
-                limits = (ask.max_tokens, ask.stops_at)
-                sequences.append(self.engine.add(name, prompt.tokens, list(prompt.hashes), limits, ask.n))
+                sequences.append(self.engine.add(name, prompt, Limits(ask.max_tokens, ask.stops_at, ask.n)))
             yield sequences
         finally:
             self.in_flight -= 1
             for sequence in sequences:
                 self.engine.hung_up(sequence)
-
-    def _read(self, request: Request, *, chat: bool) -> Ask:
-        try:
-            body = request.json()
-            body = body if isinstance(body, dict) else {}
-        except ValueError:
-            raise Refused(400, "Invalid JSON body", "BadRequestError") from None
-        self._check_model(body.get("model") or self.launch.names[0])
-        asked = self._prompts(body, chat=chat)
-        longest = max(p.tokens for p in asked)
-        limit = body.get("max_completion_tokens") or body.get("max_tokens") or (None if chat else 16)
-        room = self.launch.max_model_len - longest
-        options = body.get("stream_options") or {}
-        return Ask(
-            chat=chat,
-            id=f"{'chatcmpl' if chat else 'cmpl'}-{secrets.token_hex(8)}",
-            model=body.get("model") or self.launch.names[0],
-            prompts=asked,
-            n=int(body.get("n") or 1),
-            max_tokens=min(int(limit or room), room),
-            stops_at=None if body.get("ignore_eos") else self.settings.eos_tokens,
-            stream=bool(body.get("stream")),
-            usage=bool(options.get("include_usage")),
-            running_usage=bool(options.get("continuous_usage_stats")),
-            created=int(time.time()),
-        )
-
-    def _check_model(self, model: str) -> None:
-        if model not in self.launch.names:
-            text = f"The model `{model}` does not exist. Valid aliases: {', '.join(self.launch.names)}."
-            raise Refused(404, text, "NotFoundError", "model")
-
-    def _prompts(self, body: dict[str, Any], *, chat: bool) -> list[Prompt]:
-        block = self.launch.block_size
-        try:
-            asked = [prompts.of_chat(body, block)] if chat else prompts.of_completion(body, block)
-        except BadPrompt as bad:
-            raise Refused(400, str(bad), "BadRequestError", "messages" if chat else "prompt") from None
-        for prompt in asked:
-            if prompt.tokens >= self.launch.max_model_len:
-                raise Refused(400, self._too_long(prompt.tokens), "BadRequestError", "input_tokens")
-        if not self.launch.prefix_caching:
-            return [Prompt(p.tokens) for p in asked]
-        return asked
-
-    def _too_long(self, tokens: int) -> str:
-        return (
-            f"This model's maximum context length is {self.launch.max_model_len} tokens. However, your prompt "
-            f"contains at least {tokens} input tokens, which exceeds this limit even without any output tokens. "
-            f"Please reduce the length of the input prompt. (parameter=input_tokens, value={tokens})"
-        )
 
     async def _stream(self, ask: Ask, sequences: list[Sequence], reply: Reply) -> None:
         reply.stream()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
+import traceback
+from collections.abc import Callable
 from pathlib import Path
-
-_PR_SET_NAME = 15
+from typing import NoReturn
 
 
 def _argument_area() -> tuple[int, int]:
@@ -16,16 +16,29 @@ def _argument_area() -> tuple[int, int]:
 
 
 def set_title(title: str, *, command_line: bool = True) -> None:
-    """Set the name in /proc/<pid>/comm, and the command line where asked. Elsewhere than on Linux: nothing."""
-    libc = ctypes.CDLL(None)
-    libc.prctl(_PR_SET_NAME, title.encode()[:15], 0, 0, 0)
+    """Set the name in /proc/<pid>/comm (15 bytes of it), and the command line where asked."""
+    Path("/proc/self/comm").write_bytes(title.encode()[:15])
     if not command_line:
         return
     start, end = _argument_area()
-    if end > start:
-        text = title.encode()[: end - start - 1]
-        ctypes.memset(start, 0, end - start)
-        ctypes.memmove(start, text, len(text))
+    with Path("/proc/self/mem").open("r+b", buffering=0) as memory:
+        memory.seek(start)
+        memory.write(title.encode()[: end - start - 1].ljust(end - start, b"\0"))
+
+
+def child(life: Callable[[], None]) -> NoReturn:
+    """What a forked process does; it never returns into its parent's code, whatever happens."""
+    try:
+        life()
+        os._exit(0)
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+
+
+def wait_for(pid: int) -> int:
+    """The exit code of a child that is ending."""
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def reap(pid: int) -> int | None:

@@ -1,4 +1,4 @@
-"""The API server's life: bind, start the engine, serve, and end as vLLM ends."""
+"""The API server's life: bind, start the engine, serve until an end."""
 
 from __future__ import annotations
 
@@ -7,204 +7,120 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Coroutine
 
 from . import cache_config, core_process, startfail
 from .api import Api
 from .clock import Clock
 from .control import Control
+from .core_process import World
+from .ending import Ending
 from .engine_client import Core, EngineClient
 from .faults import Board
 from .flags import Launch
 from .httpd import Site
+from .ledger import Ledger
 from .log import Log, server
 from .metrics import EngineMetrics
-from .process import reap, set_title
+from .process import set_title
 from .settings import Settings
 from .startup import banner
 from .stats import Tally, log_forever
 
-_NOTICE_S = 4.5  # the watchdog looks every 5 s whether the engine is dead; seen: the server is gone 4.5 s later
-_TEARDOWN_S = 10.0  # seen after a drain: 5 s for the workers to end, as much again to be ended
-_DP_EXIT_S = 8.0  # seen with data parallelism: HTTP goes after 4 s, the launcher ends with 1 after 8 s
-_FORCE_S = 0.3  # an abort waits this little for the core before it is killed
+_INTERRUPTED = 128 + signal.SIGINT  # a start is ended by KeyboardInterrupt, whichever signal asks
 
 
 class Server:
-    """One `vllm serve`."""
+    """One `vllm serve`, from the moment when its cores have been forked."""
 
-    def __init__(self, launch: Launch, settings: Settings) -> None:
-        self.launch = launch
-        self.settings = settings
-        self.clock = Clock(settings.scale)
-        self.board = Board()
-        self.control = Control(self.board, self.clock, settings.faults)
-        self.log = Log("APIServer")
-        self.ending = False
-        self.finished: asyncio.Future[int] | None = None
+    def __init__(self, world: World, control: Control, taken: socket.socket, cores: list[Core]) -> None:
+        self.world = world
+        self.launch, self.settings, self.clock = world.launch, world.settings, world.clock
+        self.control = control
+        self.taken = taken
+        metrics = EngineMetrics(world.launch, len(cores))
+        self.tally = Tally(metrics, len(cores))
+        self.engine = EngineClient(cores, world.clock, world.board, Ledger(metrics, self.tally))
+        self.ending: Ending | None = None
+        self.ended = False
+        self.finished: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self.tasks: list[asyncio.Task[None]] = []
 
-    def start(self) -> list[Core]:
-        """Everything before the event loop: banner, port, engine cores. Raises StartFailure and OSError."""
-        set_title("vllm", command_line=False)
-        if (file := self.settings.control_file) and file.is_file():
-            self.control._obey(file.read_text())
-        self.clock.sleep(self.settings.boot_s)
-        banner(self.log, self.settings, self.launch)
-        self.socket = bind(self.launch.host, self.launch.port)
-        fault = self.board.get("start_fail")
-        startfail.check_model(self.launch, self.settings, fault.arg if fault else "")
-        self.log.note("model.py:2152", f"Using max model len {self.launch.max_model_len}")
-        if self.launch.prefix_caching or self.launch.batch_tokens:
-            text = f"Chunked prefill is enabled with max_num_batched_tokens={self.launch.batch_tokens}."
-            self.log.note("scheduler.py:307", text)
-        return self._spawn()
-
-    def _spawn(self) -> list[Core]:
-        cores: list[Core] = []
-        for rank in range(self.launch.data_parallel):
-            foreign = [self.socket, *(core.line for core in cores)]
-            pid, line = core_process.spawn(self.launch, self.settings, self.clock, self.board, rank, foreign)
-            cores.append(Core(rank, pid, line))
-        return cores
-
-    async def run(self, cores: list[Core]) -> int:
+    async def run(self) -> int:
         """Serve until the end. Returns the exit code."""
         loop = asyncio.get_running_loop()
-        self.finished = loop.create_future()
-        metrics = EngineMetrics(self.launch, len(cores))
-        self.tally = Tally(metrics, len(cores))
-        self.engine = EngineClient(cores, self.clock, self.board, metrics, self.tally)
         self.engine.on_death = self._engine_died
         self.control.attach(self.engine)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._asked_to_end)
-        tasks = [loop.create_task(self._serve())]
-        if self.settings.control_file:
-            tasks.append(loop.create_task(self.control.follow(self.settings.control_file)))
         await self.engine.open()
+        self.tasks.append(loop.create_task(self._serve()))
+        if self.settings.control_file:
+            self.tasks.append(loop.create_task(self.control.follow(self.settings.control_file)))
         try:
             return await self.finished
         finally:
-            for task in tasks:
-                task.cancel()
+            await self.engine.end()
 
     async def _serve(self) -> None:
         loop = asyncio.get_running_loop()
         apart = self.settings.control_port
         if apart is not None:
-            site = Site(self.control.handle, access_log=False)
-            await loop.create_server(site.protocol, self.settings.control_host, apart)
+            control = Site(self.control.handle, access_log=False)
+            await loop.create_server(control.protocol, self.settings.control_host, apart)
         await self.engine.started.wait()
         if self.engine.dead:
             return
         self._announce()
-        self.api = Api(self.launch, self.settings, self.engine, self.board, self.control if apart is None else None)
-        self.site = Site(self.api.handle, access_log=self.launch.access_log)
-        self.listener = await loop.create_server(self.site.protocol, sock=self.socket)
+        api = Api(self.launch, self.settings, self.engine, self.world.board, self.control if apart is None else None)
+        site = Site(api.handle, access_log=self.launch.access_log)
+        listener = await loop.create_server(site.protocol, sock=self.taken)
+        self.ending = Ending(self.launch, self.clock, self.engine, site, listener)
         server("Application startup complete.")
         self.control.ready()
         if self.launch.log_stats and self.launch.data_parallel == 1:
-            await log_forever(self.tally, self.clock, self.settings.log_interval_s, self.log)
+            await log_forever(self.tally, self.clock, self.settings.log_interval_s, Log("APIServer"))
 
     def _announce(self) -> None:
+        log = Log("APIServer")
         for core in self.engine.cores:
-            self.engine.metrics.cache_config(core.rank, cache_config.labels(self.launch, core.blocks))
-        host, port = self.launch.host, self.launch.port
-        self.log.note("entry.py:136", "Supported tasks: ['generate']")
-        self.log.note("entry.py:140", f"Starting vLLM server on http://{host}:{port}")
+            labels = cache_config.labels(self.launch, core.blocks)
+            self.engine.ledger.metrics.cache_config(core.rank, labels)
+        log.note("entry.py:136", "Supported tasks: ['generate']")
+        log.note("entry.py:140", f"Starting vLLM server on http://{self.launch.host}:{self.launch.port}")
         server(f"Started server process [{os.getpid()}]")
         server("Waiting for application startup.")
 
-    def _end(self, code: int) -> None:
-        if self.finished is not None and not self.finished.done():
-            self.finished.set_result(code)
-
     def _engine_died(self) -> None:
-        if self.ending:
+        if self.ended:
             return
-        if not all(core.ready for core in self.engine.cores):
-            codes = {core.rank: core.code for core in self.engine.cores if core.code is not None}
-            names = {Log(f"EngineCore_DP{r}" if len(self.engine.cores) > 1 else "EngineCore").process: c
-                     for r, c in codes.items()}  # fmt: skip
-            startfail.tell_server(str(names))
+        if self.ending is None:
+            self.ended = True
+            startfail.tell_server({core.rank: core.code for core in self.engine.cores if core.code})
             self.engine.kill()
-            self._end(1)
-        elif not (self.settings.keep_alive_on_death or self.control.keep_alive):
-            asyncio.get_running_loop().create_task(self._leave_after_death())
-
-    async def _leave_after_death(self) -> None:
-        """Death noticed by the watchdog: the web server ends in good order, so with exit code 0."""
-        await asyncio.sleep(self.clock.real(_NOTICE_S))
-        await self._stop_http()
-        if self.launch.data_parallel > 1:
-            self.engine.kill()
-            await asyncio.sleep(self.clock.real(_DP_EXIT_S - _NOTICE_S))
-            self._end(1)
-        self._end(0)
+            self.finished.set_result(1)
+            return
+        self.ending.tell_death()
+        if not (self.settings.keep_alive_on_death or self.control.keep_alive):
+            self.ended = True
+            self._carry_out(self.ending.after_death())
 
     def _asked_to_end(self) -> None:
         """SIGTERM or SIGINT; a second one changes nothing."""
-        if self.ending:
+        if self.ended:
             return
-        self.ending = True
-        if not self.engine.started.is_set():
+        self.ended = True
+        if self.ending is None:
             self.engine.kill()
-            self._end(128 + signal.SIGINT)  # a start is interrupted by KeyboardInterrupt
-            return
-        asyncio.get_running_loop().create_task(self._shut_down())
-
-    async def _shut_down(self) -> None:
-        timeout = self.launch.shutdown_timeout
-        mode = "drain" if timeout else "abort"
-        self.log.note("launcher.py:254", "[shutdown] API server: shutdown triggered")
-        self.log.note(
-            "launcher.py:270", f"[shutdown] API server: stopping engine client mode={mode} timeout={timeout}s"
-        )
-        self.engine.stopping = self.engine.refusing = True
-        if timeout:
-            await self._stop_cores(timeout + _FORCE_S, teardown=_TEARDOWN_S)
+            self.finished.set_result(_INTERRUPTED)
         else:
-            self.listener.close()
-            await self._stop_cores(_FORCE_S, teardown=0.0)
-        self.log.note("launcher.py:279", "[shutdown] API server: engine client stopped")
-        self.log.note("launcher.py:282", "[shutdown] API server: signalling HTTP server shutdown")
-        self.log.note("launcher.py:304", "[shutdown] API server: shutting down FastAPI HTTP server")
-        await self._stop_http()
-        self._end(0)
+            self._carry_out(self.ending.asked())
 
-    async def _stop_cores(self, patience: float, teardown: float) -> None:
-        """SIGTERM, wait, SIGKILL."""
-        for core in self.engine.cores:
-            if core.code is None:
-                self.log.note("utils.py:628", "[shutdown] Process manager: send sigterm to process EngineCore")
-                os.kill(core.pid, signal.SIGTERM)
-        until = self.clock.now() + patience
-        while self._alive() and self.clock.now() < until:
-            await asyncio.sleep(0.01)
-        if not self._alive():
-            await asyncio.sleep(self.clock.real(teardown))
-        for core in self._alive():
-            what = f"[shutdown] Process manager: force killing remaining process EngineCore pid {core.pid}"
-            self.log.caution("utils.py:653", what)
-        self.engine.kill()
+    def _carry_out(self, end: Coroutine[None, None, int]) -> None:
+        async def settle() -> None:
+            self.finished.set_result(await end)
 
-    def _alive(self) -> list[Core]:
-        for core in self.engine.cores:
-            if core.code is None:
-                core.code = reap(core.pid)
-        return [core for core in self.engine.cores if core.code is None]
-
-    async def _stop_http(self) -> None:
-        """Refuse new connections, close idle ones, wait for the others however long they take."""
-        server("Shutting down")
-        self.listener.close()
-        self.site.close_idle()
-        if self.site.connections:
-            server("Waiting for connections to close. (CTRL+C to force quit)")
-        while self.site.connections:
-            await asyncio.sleep(0.02)
-        server("Waiting for application shutdown.")
-        server("Application shutdown complete.")
-        server(f"Finished server process [{os.getpid()}]")
+        self.tasks.append(asyncio.get_running_loop().create_task(settle()))
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -216,17 +132,46 @@ def bind(host: str, port: int) -> socket.socket:
     return taken
 
 
+def _spawn(world: World, taken: socket.socket) -> list[Core]:
+    cores: list[Core] = []
+    for rank in range(world.launch.data_parallel):
+        pid, line = core_process.spawn(world, rank, [taken, *(core.line for core in cores)])
+        cores.append(Core(rank, pid, line))
+    return cores
+
+
+def _begin(world: World, control: Control) -> tuple[socket.socket, list[Core]]:
+    """Everything before the event loop: banner, port, engine cores. Raises StartFailure and OSError."""
+    log = Log("APIServer")
+    set_title("vllm", command_line=False)
+    if world.settings.control_file:
+        control.obey_file(world.settings.control_file)
+    world.clock.sleep(world.settings.boot_s)
+    banner(log, world.settings, world.launch)
+    taken = bind(world.launch.host, world.launch.port)
+    startfail.check_model(world.launch, world.settings, world.board)
+    log.note("model.py:2152", f"Using max model len {world.launch.max_model_len}")
+    text = f"Chunked prefill is enabled with max_num_batched_tokens={world.launch.batch_tokens}."
+    log.note("scheduler.py:307", text)
+    return taken, _spawn(world, taken)
+
+
 def serve(launch: Launch, settings: Settings) -> int:
     """The whole process. Returns its exit code."""
-    server_process = Server(launch, settings)
+    world = World(launch, settings, Clock(settings.scale), Board())
+    control = Control(world.board, world.clock, settings.faults)
     try:
-        cores = server_process.start()
+        taken, cores = _begin(world, control)
     except startfail.StartFailure as failure:
         startfail.tell(failure.message)
         return 1
     except OSError as error:
         startfail.tell(f"OSError: [Errno {error.errno}] {error.strerror}")
         return 1
-    code = asyncio.run(server_process.run(cores))
+
+    async def life() -> int:
+        return await Server(world, control, taken, cores).run()
+
+    code = asyncio.run(life())
     sys.stdout.flush()
     return code

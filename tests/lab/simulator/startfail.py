@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NoReturn
 
+from .faults import Board
 from .flags import Launch
 from .log import Log, traceback, write
 from .settings import Settings
@@ -103,10 +104,11 @@ def fail(name: str, launch: Launch, tokens: int = 16384) -> NoReturn:
     )
 
 
-def check_model(launch: Launch, settings: Settings, name: str) -> None:
+def check_model(launch: Launch, settings: Settings, board: Board) -> None:
     """What the server itself finds before it starts an engine. Raises StartFailure."""
-    if CLASSES.get(name, CLASSES["driver"]).where == "server":
-        fail(name, launch)
+    fault = board.get("start_fail")
+    if fault is not None and CLASSES[fault.arg].where == "server":
+        fail(fault.arg, launch)
     if settings.check_model and launch.model.startswith("/") and not Path(launch.model).is_dir():
         fail("bad_path", launch)
 
@@ -127,9 +129,10 @@ def tell_core(log: Log, worker: Log, failure: StartFailure) -> None:
     write(f"Process EngineCore:\n{trace}\n", sys.stderr)
 
 
-def tell_server(failed: str) -> None:
-    """The server's traceback; `failed` is what it knows of its engine cores."""
-    error = f"RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {failed}"
+def tell_server(failed: dict[int, int | None]) -> None:
+    """The server's traceback; `failed` has the codes of the engine cores that it has seen end, by rank."""
+    names = {f"EngineCore_DP{rank}" if rank else "EngineCore": code for rank, code in failed.items()}
+    error = f"RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {names}"
     write(traceback(error) + "\n", sys.stderr)
 
 

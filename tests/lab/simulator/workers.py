@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
 import socket
 from dataclasses import dataclass
+from functools import partial
 
 from .flags import Launch
 from .log import Log
-from .process import reap, set_title
+from .process import child, set_title, wait_for
 
 
 class WorkerDied(Exception):
@@ -22,6 +24,7 @@ class Worker:
     """One of them, as the core sees it."""
 
     name: str
+    rank: int
     pid: int
     line: socket.socket
 
@@ -40,28 +43,27 @@ def names(launch: Launch) -> list[str]:
 def spawn(launch: Launch, foreign: socket.socket) -> list[Worker]:
     """Fork them all; each ends when its core does. They do not keep the core's own line (`foreign`) open."""
     made: list[Worker] = []
-    for name in names(launch):
+    for rank, name in enumerate(names(launch)):
         ours, theirs = socket.socketpair()
         pid = os.fork()
         if pid == 0:
-            ours.close()
-            foreign.close()
-            for worker in made:
-                worker.line.close()
-            _serve(name, theirs)
+            for unwanted in (ours, foreign, *(worker.line for worker in made)):
+                unwanted.close()
+            child(partial(_serve, name, theirs))
         theirs.close()
-        made.append(Worker(name, pid, ours))
+        made.append(Worker(name, rank, pid, ours))
     return made
 
 
 def _serve(name: str, line: socket.socket) -> None:
+    """A worker's life: what comes goes back, until nobody is there."""
     set_title(f"VLLM::{name}")
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    while step := line.recv(1):
-        line.send(step)
+    with contextlib.suppress(ConnectionError):
+        while step := line.recv(1):
+            line.send(step)
     Log(name).note("multiproc_executor.py:843", "Parent process exited, terminating worker queues")
-    os._exit(0)
 
 
 def send(workers: list[Worker]) -> None:
@@ -97,8 +99,6 @@ def watch(workers: list[Worker]) -> None:
 
 
 def _died(worker: Worker) -> WorkerDied:
-    code = reap(worker.pid)
-    index = worker.name.removeprefix("Worker")
-    return WorkerDied(
-        f"Worker proc VllmWorker-{index or 0} died unexpectedly (exit code: {code}), shutting down executor."
-    )
+    code = wait_for(worker.pid)
+    what = f"Worker proc VllmWorker-{worker.rank} died unexpectedly (exit code: {code}), shutting down executor."
+    return WorkerDied(what)

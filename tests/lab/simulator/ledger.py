@@ -1,0 +1,89 @@
+"""How steps become metrics: SchedulerStats of every step, IterationStats only for sequences that the frontend knows."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any
+
+from .metrics import EngineMetrics
+from .sequences import Output
+from .stats import Tally
+
+
+class EngineDead(Exception):
+    """An engine core is gone; the message is what clients read."""
+
+
+@dataclass(slots=True, eq=False)
+class Sequence:
+    """What the frontend knows of one sequence that it handed to an engine core; `client` is False for a zombie."""
+
+    id: str
+    rank: int
+    prompt: int
+    max_tokens: int
+    n: int
+    arrived: float
+    outputs: asyncio.Queue[Output | EngineDead] = field(default_factory=asyncio.Queue)
+    first_at: float = 0.0
+    last_at: float = 0.0
+    tokens: int = 0
+    client: bool = True
+
+
+class Ledger:
+    """Books what the cores report."""
+
+    def __init__(self, metrics: EngineMetrics, tally: Tally) -> None:
+        self.metrics = metrics
+        self.tally = tally
+
+    def step(self, rank: int, stats: dict[str, Any]) -> None:
+        """What comes with every step, be there outputs or not."""
+        self.metrics.step(rank, stats)
+        self.tally.step(rank, stats)
+        for tokens in stats["iterations"]:
+            self.metrics.observe("iteration_tokens_total", rank, tokens)
+
+    def output(self, sequence: Sequence, output: Output) -> None:
+        """New tokens of a sequence; the whole prompt is counted with the first."""
+        rank = sequence.rank
+        if output.first:
+            sequence.first_at = output.at
+            self.metrics.prompt(rank, sequence.prompt, output.cached)
+            self.tally.prompt(rank, sequence.prompt)
+            self.metrics.observe("time_to_first_token_seconds", rank, output.at - sequence.arrived)
+        else:
+            self.metrics.observe("inter_token_latency_seconds", rank, output.at - sequence.last_at)
+        self.metrics.count("generation_tokens", rank, output.tokens)
+        self.tally.generated(rank, output.tokens)
+        sequence.last_at = output.at
+        sequence.tokens += output.tokens
+        if output.reason:
+            self._finished(sequence, output)
+
+    def aborted(self, sequence: Sequence) -> None:
+        """The scheduler said that it aborted this one; a client that hung up is never booked."""
+        self.metrics.count("request_success", sequence.rank, finished_reason="abort")
+
+    def _finished(self, sequence: Sequence, output: Output) -> None:
+        decode = sequence.last_at - sequence.first_at
+        spans = {
+            "e2e_request_latency_seconds": output.at - sequence.arrived,
+            "request_queue_time_seconds": max(0.0, output.scheduled - sequence.arrived),
+            "request_inference_time_seconds": output.at - output.scheduled,
+            "request_prefill_time_seconds": sequence.first_at - output.scheduled,
+            "request_decode_time_seconds": decode,
+            "request_time_per_output_token_seconds": decode / max(1, sequence.tokens - 1),
+            "request_prompt_tokens": sequence.prompt,
+            "request_generation_tokens": sequence.tokens,
+            "request_max_num_generation_tokens": sequence.tokens,
+            "request_params_n": sequence.n,
+            "request_params_max_tokens": sequence.max_tokens,
+            "request_num_preemptions": output.preemptions,
+            "request_prefill_kv_computed_tokens": sequence.prompt - output.cached,
+        }
+        for name, value in spans.items():
+            self.metrics.observe(name, sequence.rank, value)
+        self.metrics.count("request_success", sequence.rank, finished_reason=output.reason)
