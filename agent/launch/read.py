@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from agent.launch import cli
 from agent.launch.body import launch_of
+from agent.launch.compose import read as compose
 from agent.launch.expand import Expander
 from agent.launch.inline import word_of
 from agent.launch.model import CommandLaunch, ContainerLaunch, Context, Piece
@@ -53,3 +54,11 @@ def read_shell(text: str, context: Context) -> tuple[Piece, ...]:
     could not be read. Raises LaunchRefused for a launch that only a shell, or only its author's machine, could read.
     """
     return read_text(text, context)
+
+
+def read_compose(text: str, context: Context) -> tuple[ContainerLaunch, ...]:
+    """Every service of a compose file that serves a model, in order. `context.cwd` is the project's folder.
+
+    Raises BadCompose, NoLaunch where no service does, UnknownVariable, UnknownDirectory, CliRejects.
+    """
+    return compose.read_text(text, context)

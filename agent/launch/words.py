@@ -83,8 +83,10 @@ class Token:
 class Scanner:
     """Reads tokens from `text`, one at a time."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, *, plain: bool = False) -> None:
+        """`plain`: nothing but quotes and blanks means anything; operators and comments are letters."""
         self.text = text
+        self.plain = plain
         self.at = 0
         self._heredocs: list[tuple[str, bool]] = []
 
@@ -94,7 +96,7 @@ class Scanner:
         if self.at >= len(self.text):
             return None
         start = self.at
-        if (operator := self._operator()) is not None:
+        if not self.plain and (operator := self._operator()) is not None:
             return operator
         return Token(word=self._word(), text=self.text[start : self.at])
 
@@ -104,7 +106,9 @@ class Scanner:
                 self.at = found.end()
             elif self.text.startswith(("\\\n", "\\\r\n"), self.at):
                 self.at = self.text.index("\n", self.at) + 1
-            elif self.text.startswith("#", self.at):
+            elif self.plain and self.text.startswith("\n", self.at):
+                self.at += 1
+            elif not self.plain and self.text.startswith("#", self.at):
                 end = self.text.find("\n", self.at)
                 self.at = len(self.text) if end < 0 else end
             else:
@@ -148,9 +152,12 @@ class Scanner:
         text = self.text
         while self.at < len(text):
             char = text[self.at]
-            if char in " \t\r\n;&|()<>":
+            if char in (" \t\r\n" if self.plain else " \t\r\n;&|()<>"):
                 break
-            if char == "~":
+            if self.plain and char in ";&|()<>~":
+                self.at += 1
+                parts.append(Literal(char))
+            elif char == "~":
                 parts.append(self._tilde(parts))
             elif found := _PLAIN.match(text, self.at):
                 self.at = found.end()

@@ -101,7 +101,7 @@ def endpoints(given: Given) -> dict[str, Any]:
     attachments = [_first(attachments[0], given), *attachments[1:]]
     out: dict[str, Any] = {}
     for attachment in attachments:
-        endpoint = _endpoint(attachment)
+        endpoint = endpoint_of(attachment)
         refuse(attachment.target in out, f'network "{attachment.target}" is specified multiple times')
         # A single network with nothing said about it is left to the daemon, for old engines' sake.
         if len(chosen) != 1 or endpoint != ENDPOINT:
@@ -132,7 +132,8 @@ def _first(attachment: Attachment, given: Given) -> Attachment:
     return replace(attachment, **changes)
 
 
-def _endpoint(attachment: Attachment) -> dict[str, Any]:
+def endpoint_of(attachment: Attachment) -> dict[str, Any]:
+    """The endpoint as it is posted. Raises Malformed."""
     refuse(not attachment.target.strip(), "no name set for network")
     only = "are only supported for user-defined networks"
     refuse(bool(attachment.aliases) and not attachment.user_defined, f"network-scoped aliases {only}")

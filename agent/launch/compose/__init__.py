@@ -1,0 +1,1 @@
+"""Compose files: each service that serves a model becomes a container body."""

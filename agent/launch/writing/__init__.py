@@ -1,0 +1,1 @@
+"""Parts of a container body as flags of `docker run`."""
