@@ -56,7 +56,8 @@ ENGINE = Group(
 PROMETHEUS = Group("prometheus", needed=("prometheus", "prometheus-alertmanager"), optional=("promtool",))
 SYSTEMD = Group("systemd", needed=("systemd", "systemd-sysv", "dbus", "iproute2", "procps", "?essential"), whole=True)
 
-ALL = (ENGINE, PROMETHEUS, SYSTEMD)
+COMPILER = Group("compiler", needed=("tcc", "libc6-dev", "linux-libc-dev"))
+ALL = (ENGINE, PROMETHEUS, SYSTEMD, COMPILER)
 
 # What a merged /usr has in its root instead of folders; packages still say /bin and /lib.
 MERGED = ("bin", "sbin", "lib", "lib64")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from tests.lab import compiler
 from tests.lab.fixtures import without
 from tests.lab.nvml.hosts import Document
 from tests.lab.place import Unavailable
@@ -18,19 +18,11 @@ from tests.lab.place import Unavailable
 SOURCE = Path(__file__).with_name("standin.c")
 
 
-def compiler() -> str | None:
-    """A C compiler of this machine, None where it has none."""
-    return next((found for name in ("cc", "gcc", "clang") if (found := shutil.which(name))), None)
-
-
 def build(folder: Path) -> Path:
-    """Compiles the library into `folder`, which takes about a second; Unavailable without a compiler."""
-    program = compiler()
-    if program is None:
-        raise Unavailable("cannot build the stand-in for libnvidia-ml: no cc, gcc or clang on PATH")
+    """Compiles the library into `folder`, which takes about a second; raises Unavailable without a compiler."""
     library = folder / "libnvidia-ml.so.1"
     options = ("-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror")
-    subprocess.run([program, *options, "-o", library, SOURCE, "-lpthread"], check=True)
+    subprocess.run([*compiler.command(), *options, "-o", library, SOURCE, "-lpthread"], check=True)
     return library
 
 
