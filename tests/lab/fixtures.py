@@ -96,8 +96,13 @@ def systemd_tools() -> None:
 
 
 @pytest.fixture
-def git_server(tmp_path: Path) -> Iterator[gitserver.GitServer]:
-    """A git server on loopback with no repositories yet."""
+def git_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[gitserver.GitServer]:
+    """A git server on loopback with no repositories yet; `git` is on PATH for what the test starts."""
+    try:
+        for name, value in gitserver.needed_environment().items():
+            monkeypatch.setenv(name, value)
+    except Unavailable as gap:
+        without(gap)
     with ExitStack() as stack:
         yield entered(stack, gitserver.running(tmp_path))
 

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.lab import packages
 from tests.lab.children import free_port, serving
-from tests.lab.place import Unavailable
 
 # No settings of the host or of a person, and the same hash for the same content on every machine.
 ENVIRONMENT = {
@@ -52,11 +52,22 @@ class GitServer:
         return git("-C", str(repository), "rev-parse", "HEAD").strip()
 
 
+def needed_environment() -> dict[str, str]:
+    """What makes `git` work here: nothing where the machine has it, else where the unpacked one is.
+
+    Raises Unavailable where there is none and none can be unpacked. The unpacked one speaks no HTTP.
+    """
+    if shutil.which("git"):
+        return {}
+    root = packages.fetch(packages.GIT)
+    own = {"GIT_EXEC_PATH": root / "usr/lib/git-core", "GIT_TEMPLATE_DIR": root / "usr/share/git-core/templates"}
+    path = f"{root / 'usr/bin'}:{os.environ.get('PATH', '')}"
+    return {"PATH": path, **{name: str(folder) for name, folder in own.items()}}
+
+
 @contextmanager
 def running(folder: Path) -> Iterator[GitServer]:
-    """A server of the repositories below `folder`; raises Unavailable where the machine has no git."""
-    if shutil.which("git") is None:
-        raise Unavailable("cannot serve a repository: this machine has no git")
+    """A server of the repositories below `folder`; `git` must be on PATH (see `needed_environment`)."""
     port = free_port()
     repositories = folder / "repositories"
     repositories.mkdir()

@@ -57,7 +57,8 @@ PROMETHEUS = Group("prometheus", needed=("prometheus", "prometheus-alertmanager"
 SYSTEMD = Group("systemd", needed=("systemd", "systemd-sysv", "dbus", "iproute2", "procps", "?essential"), whole=True)
 
 COMPILER = Group("compiler", needed=("tcc", "libc6-dev", "linux-libc-dev"))
-ALL = (ENGINE, PROMETHEUS, SYSTEMD, COMPILER)
+GIT = Group("git", needed=("git",), optional=("libpcre2-8-0",))
+ALL = (ENGINE, PROMETHEUS, SYSTEMD, COMPILER, GIT)
 
 # What a merged /usr has in its root instead of folders; packages still say /bin and /lib.
 MERGED = ("bin", "sbin", "lib", "lib64")
