@@ -35,6 +35,7 @@ from agent.adapters.process_records import Damaged, Record
 from agent.adapters.process_start import LogRotation
 from agent.adapters.process_view import family_of, view_of
 from agent.adapters.runtime_threads import Threads
+from agent.clock import timestamp
 from agent.container.port import (
     ContainerSpec,
     ContainerView,
@@ -283,16 +284,42 @@ class ProcessRuntime:
         self._seen.pop(record.id, None)
 
     def _inspect(self, record: Record) -> Mapping[str, Any]:
-        document = dict(records.read_json(record.folder / "record.json"))
-        for name in ("started", "exited"):
-            document[name] = records.optional(record.folder / name)
-        document["failed"] = records.text(record, "failed")
-        document["asked"] = [{"at": at, "signal": name} for at, name in records.asks(record)]
-        document["processes"] = [
-            {"pid": member.mark.pid, "name": member.name, "state": member.state, "parent": member.parent}
-            for member in self._family(record)
-        ]
-        return document
+        """In the form of Docker's GET /containers/ID/json, with what there is beyond it under `Process`."""
+        view = self._view(record)
+        state = {
+            "Status": view.state.value,
+            "Running": view.running,
+            "Pid": view.pid or 0,
+            "ExitCode": view.exit_code,
+            "Error": view.error,
+            "StartedAt": timestamp(view.started_at) if view.started_at is not None else None,
+            "FinishedAt": timestamp(view.finished_at) if view.finished_at is not None else None,
+        }
+        host = dict(record.body.get("HostConfig") or {}) | {"NetworkMode": "host"}
+        return {
+            "Id": record.id,
+            "Name": f"/{record.name}",
+            "Created": timestamp(record.created_at),
+            "State": state,
+            "Config": {key: value for key, value in record.body.items() if key != "HostConfig"},
+            "HostConfig": host,
+            "Process": self._beyond(record),
+        }
+
+    def _beyond(self, record: Record) -> Mapping[str, Any]:
+        """What only this runtime has: command line, the wrapper, signals asked for, the tree as it is now."""
+        return {
+            "Argv": list(record.argv),
+            "WorkingDir": record.cwd,
+            "Started": records.optional(record.folder / "started"),
+            "Exited": records.optional(record.folder / "exited"),
+            "Asked": [{"At": timestamp(at), "Signal": name} for at, name in records.asks(record)],
+            "Wrapper": records.text(record, "wrapper.log"),
+            "Tree": [
+                {"Pid": member.mark.pid, "Name": member.name, "State": member.state, "Parent": member.parent}
+                for member in self._family(record)
+            ],
+        }
 
     def _marks(self) -> dict[tuple[str, str], tuple[bool, ...]]:
         """By slug and record, what there is to see of it: started, ended, failed, asked to stop."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import signal
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from agent.adapters.docker_runtime import DockerRuntime
 from agent.adapters.process_runtime import ProcessRuntime
 from agent.adapters.process_start import LogRotation
 from agent.container.port import ContainerView
@@ -18,6 +20,8 @@ from tests.adapters.processes import end_all
 from tests.container.contract import RuntimeContract
 from tests.container.fake import FakeRuntime, FakeWorld
 from tests.container.programs import Program
+from tests.lab import images
+from tests.lab.engine import Engine
 
 
 class FakeContractWorld:
@@ -68,7 +72,7 @@ class ProcessWorld:
         """`kill` of the wrapper is this runtime's `docker stop`."""
         word = await self.runtime.inspect(view.id)
         assert word is not None
-        os.kill(word["started"]["wrapper"], signal.SIGTERM)
+        os.kill(word["Process"]["Started"]["wrapper"], signal.SIGTERM)
 
     async def vanish(self, view: ContainerView) -> None:
         end_all(self.root)
@@ -83,3 +87,38 @@ class TestProcess(RuntimeContract):
         world = ProcessWorld(tmp_path / "processes")
         yield world
         end_all(world.root)
+
+
+class DockerWorld:
+    """Containers of the lab's Engine."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.runtime = self.again()
+
+    def again(self) -> DockerRuntime:
+        return DockerRuntime(self.engine.docker_host)
+
+    def body(self, program: Program) -> dict[str, Any]:
+        return {"Image": "busybox:lab", "Cmd": program.argv()}
+
+    async def person_stops(self, view: ContainerView) -> None:
+        await asyncio.to_thread(self.engine.docker, "stop", view.id)
+
+    async def vanish(self, view: ContainerView) -> None:
+        await asyncio.to_thread(self.engine.docker, "rm", "--force", view.id)
+
+
+@pytest.mark.docker
+class TestDocker(RuntimeContract):
+    """A Docker Engine, for real."""
+
+    @pytest.fixture
+    async def world(self, lab_engine: Engine) -> AsyncIterator[DockerWorld]:
+        images.busybox(lab_engine, "busybox:lab")
+        world = DockerWorld(lab_engine)
+        yield world
+        await world.runtime.close()
+        left = lab_engine.docker("ps", "--all", "--quiet", "--filter", "label=recipe-agent.recipe").split()
+        if left:
+            lab_engine.docker("rm", "--force", *left)

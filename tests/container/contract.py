@@ -313,7 +313,10 @@ class RuntimeContract:
     async def test_evidence_shows_no_secret(self, world: World) -> None:
         spec = spec_for(world, RUNS, env=("SECRET=hunter2hunter2", "OPEN=shown"))
         container_id = await world.runtime.create(spec)
-        word = str(await world.runtime.inspect(container_id))
+        found = await world.runtime.inspect(container_id)
+        assert found is not None
+        assert found["Id"] == container_id
+        word = str(found)
         assert "OPEN=shown" in word
         assert "hunter2hunter2" not in word
         assert "hunter2hunter2" not in repr(spec)
