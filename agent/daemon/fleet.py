@@ -60,7 +60,8 @@ class Fleet:
         self._runtimes = runtimes
         self._store = store
         self._clock = clock
-        self._boot_id = boot_id
+        self.boot_id = boot_id
+        self.tick_s: float | None = None
         self._making: Making | None = None
         self._listeners: set[asyncio.Queue[Event]] = set()
         self._changed: set[asyncio.Event] = set()
@@ -101,8 +102,7 @@ class Fleet:
         """The runtime's events only wake loops: they may end or miss things, the loops' own polls are the truth."""
         while True:
             async for slug in runtime.events():
-                if (loop := self.loops.get(slug)) is not None:
-                    loop.wake()
+                self.wake(slug)
             await asyncio.sleep(2.0)
 
     def turning(self) -> str | None:
@@ -126,6 +126,7 @@ class Fleet:
     def publish(self, board: Board) -> None:
         """Take a loop's last tick; open operations follow it."""
         slug = board.record.slug
+        self.tick_s = board.tick_s if board.tick_s is not None else self.tick_s
         before = self.boards.get(slug)
         self.boards[slug] = board
         if before is None or moved(before, board):
@@ -140,6 +141,16 @@ class Fleet:
             if queue.full():
                 queue.get_nowait()
             queue.put_nowait(event)
+
+    def wake(self, slug: str) -> None:
+        """Something about this deployment changed: look soon."""
+        if (loop := self.loops.get(slug)) is not None:
+            loop.wake()
+
+    def sentence(self) -> str:
+        """All deployments in one line, for the service manager."""
+        states = [f"{slug} {board.record.state.value}" for slug, board in sorted(self.boards.items())]
+        return ", ".join(states)[:300] or "nothing is deployed"
 
     def xid(self, xid: Xid) -> None:
         """Give an Xid to the deployments on that card."""
@@ -191,7 +202,7 @@ class Fleet:
         if loop is not None:
             await loop.change(lambda record: commands.deploy(record, slug, plan.plan_id, accepted, now))
             return operation
-        record = replace(commands.deploy(None, slug, plan.plan_id, accepted, now), boot_id=self._boot_id)
+        record = replace(commands.deploy(None, slug, plan.plan_id, accepted, now), boot_id=self.boot_id)
         await self._store.save(record)
         self._begin(record, plan)
         return operation

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import TypeVar
 
 import structlog
@@ -28,11 +29,16 @@ class HostWatch:
     """One look at the host every ten seconds; one failing collector costs its own figures only, and says so."""
 
     def __init__(
-        self, gpus: GpuSource, host: HostSource, runtime: Runtime, clock: Clock, on_xid: Callable[[Xid], None]
+        self,
+        gpus: GpuSource,
+        host: HostSource,
+        runtimes: Mapping[str, Runtime],
+        clock: Clock,
+        on_xid: Callable[[Xid], None],
     ) -> None:
         self._gpus = gpus
         self._host = host
-        self._runtime = runtime
+        self._runtimes = runtimes
         self._clock = clock
         self._on_xid = on_xid
         self._xids: Counter[tuple[str, int]] = Counter()
@@ -53,16 +59,16 @@ class HostWatch:
         gpus, memory, _ = await asyncio.gather(
             self._timed("nvml", self._gpus.read),
             self._timed("memory", self._host.memory),
-            self._timed(self._runtime.kind, self._ask_runtime),
+            asyncio.gather(*(self._timed(kind, partial(self._ask, one)) for kind, one in self._runtimes.items())),
         )
         self._cards = value_of(gpus) or ()
         held = value_of(memory)
         available = held.available if held is not None else Unknown("the memory was not read")
         self.memory_available = float(available.value) if isinstance(available, Known) else None
 
-    async def _ask_runtime(self) -> Reading[object]:
+    async def _ask(self, runtime: Runtime) -> Reading[object]:
         try:
-            return Known(await self._runtime.facts(), at=self._clock.now())
+            return Known(await runtime.facts(), at=self._clock.now())
         except AgentError as error:
             return Unknown(error.text)
 

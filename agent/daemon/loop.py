@@ -63,6 +63,7 @@ class Loop:
         self._wishes = 0
         self._looked: float | None = None
         self._progress: Mapping[str, Any] = {}
+        self._took: float | None = None
         self._findings: tuple[Finding, ...] = ()
         self._refused: Refusal | None = None
 
@@ -91,7 +92,9 @@ class Loop:
     async def run(self) -> None:
         """Tick until the deployment is forgotten."""
         while not self.gone:
+            started = asyncio.get_running_loop().time()
             pause = await self.tick()
+            self._took = asyncio.get_running_loop().time() - started
             if pause > 0:
                 await self._sleep(pause)
 
@@ -249,6 +252,7 @@ class Loop:
                 refused=self._refused,
                 progress=self._progress,
                 startup_s=self._observer.startup_s,
+                tick_s=self._took,
             )
         )
 

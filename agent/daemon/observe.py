@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 
 import structlog
@@ -26,7 +26,7 @@ from agent.plan.model import Plan
 from agent.samples.ask import ask_canary, send_all
 from agent.samples.model import Canary, Connections, Miss, Missed, Sample, Window, Xid
 from agent.samples.port import Endpoint
-from agent.samples.take import Sources, Subject, count_connections, take
+from agent.samples.take import Ping, Sources, Subject, count_connections, take
 from agent.samples.window import WindowBuilder
 from agent.verdict.judge import judge
 from agent.verdict.model import Verdict
@@ -43,6 +43,8 @@ class Eyes:
     key_of: Callable[[Plan], str | None]
     """The API key that the engine asks for, read when it is needed and kept nowhere."""
     plan_of: Callable[[str], Awaitable[Plan]]
+    learned: Callable[[str], Awaitable[Mapping[str, float]]]
+    """What this engine measured on this host before, by slug."""
     wake: Callable[[], None]
 
 
@@ -133,10 +135,20 @@ class Observer:
         self.verdict, self.window, self.tree, self._canary = None, None, (), None
         wall = container.started_at or record.started_at or now.wall
         started = Instant(mono=now.mono - max(0.0, now.wall - wall), wall=wall)
-        self._builder = WindowBuilder(started, self.plan.watch)
+        self._builder = self._new_window(started, record, now, await self._eyes.learned(record.slug))
         await cancelled(self._canary_task)
         self._canary_task = None
         await self._follower.attend(container.id)
+
+    def _new_window(
+        self, started: Instant, record: Deployment, now: Instant, learned: Mapping[str, float]
+    ) -> WindowBuilder:
+        """An engine that was ready before the agent's own restart is not starting again."""
+        ready = None
+        if record.ready_at is not None:
+            ready = Instant(mono=now.mono - max(0.0, now.wall - record.ready_at), wall=record.ready_at)
+        ping = self._dialect.traits.scrape_is_ping
+        return WindowBuilder(started, self.plan.watch, ready=ready, learned=learned, scrape_is_ping=ping)
 
     async def _sample(self, container: ContainerView | None, record: Deployment) -> None:
         view = container if container is not None else Missed(Miss.GONE, "the container is not there any more")
@@ -156,7 +168,7 @@ class Observer:
         if taken.tree:
             self.tree = taken.tree
         if self._builder is None:
-            self._builder = WindowBuilder(sample.at, self.plan.watch)
+            self._builder = self._new_window(sample.at, record, sample.at, {})
         self.window = self._builder.add(sample)
         self.verdict = judge(self.window, self.plan.watch)
         if self.window.ready is not None:
@@ -180,7 +192,16 @@ class Observer:
             uuids=self.plan.gpus,
             read_metrics=self._dialect.read_metrics,
             scrape_timeout_s=self.plan.watch.scrape_timeout.value,
+            ping=self._ping(),
         )
+
+    def _ping(self) -> Ping | None:
+        """The scheduler's own questions, once the engine serves."""
+        engine = self.plan.engine
+        if engine is None or self.window is None or self.window.ready is None:
+            return None
+        requests = self._dialect.pings(engine)
+        return Ping(requests, self._dialect.read_pong) if requests else None
 
     def _endpoint(self, container: ContainerView | None) -> Endpoint | None:
         if container is None or container.address is None:

@@ -37,4 +37,5 @@ class Board:
     progress: Mapping[str, Any] = field(default_factory=dict)
     startup_s: float | None = None
     """How long the last start took until ready."""
-    incidents: int = 0
+    tick_s: float | None = None
+    """How long the last whole tick took."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from agent.clock import Clock
 from agent.container.port import ContainerView
-from agent.engines.model import EngineLaunch, EngineReading
+from agent.engines.model import EngineLaunch, EngineReading, Pong, Request
 from agent.errors import AgentError
 from agent.host.gpu import Gpu
 from agent.host.port import GpuSource, Processes, Sockets
@@ -40,6 +40,15 @@ class Sources:
 
 
 @dataclass(frozen=True, slots=True)
+class Ping:
+    """Questions that only the scheduler's loop answers (the first that the version knows counts), and their reader."""
+
+    requests: tuple[Request, ...]
+    read: Callable[[int, str, float], Pong]
+    timeout_s: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
 class Subject:
     """The engine that is looked at: how it was launched, where it is, which cards are its own."""
 
@@ -48,7 +57,7 @@ class Subject:
     uuids: tuple[str, ...]
     read_metrics: Callable[[str], EngineReading]
     scrape_timeout_s: float
-    ask_health: bool = True
+    ping: Ping | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +82,13 @@ async def take(sources: Sources, subject: Subject, container: ContainerView | Mi
     )
     scrape = await read_engine(sources.probe, subject)
     health = await read_health(sources.probe, subject)
+    pong = await read_ping(sources, subject)
     sample = Sample(
         at=sources.clock.now(),
         container=container,
         scrape=scrape,
         health=health,
+        ping=pong,
         connections=connections,
         activity=activity,
         gpus=gpus,
@@ -105,9 +116,23 @@ async def read_engine(probe: Probe, subject: Subject) -> EngineReading | Missed:
 async def read_health(probe: Probe, subject: Subject) -> Health | Missed | None:
     """The health endpoint, where asking it costs the engine nothing."""
     engine, endpoint = subject.engine, subject.endpoint
-    if engine is None or engine.health is None or endpoint is None or not subject.ask_health:
+    if engine is None or engine.health is None or endpoint is None:
         return None
     return await probe.health(endpoint, engine.health, subject.scrape_timeout_s)
+
+
+async def read_ping(sources: Sources, subject: Subject) -> Pong | Missed | None:
+    """The loop's own answer, where the engine offers such a question and is ready for it."""
+    if subject.ping is None or subject.endpoint is None:
+        return None
+    for request in subject.ping.requests:
+        answer = await sources.probe.ask(subject.endpoint, request, subject.ping.timeout_s)
+        if isinstance(answer, Missed):
+            return answer
+        pong = subject.ping.read(answer.status, answer.text, sources.clock.now().wall)
+        if pong.alive is not None:
+            return pong
+    return None
 
 
 async def count_connections(sources: Sources, subject: Subject, pid: int) -> Connections | Missed:

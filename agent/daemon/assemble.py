@@ -1,0 +1,232 @@
+"""From the settings to a fleet whose loops have everything that they need."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agent.action.execute import Work
+from agent.action.record import Deployment
+from agent.action.seen import Seen, Survivor
+from agent.adapters.http_probe import HttpProbe
+from agent.adapters.procfs_signal import kill_process
+from agent.adapters.sqlite_store import SqliteStore
+from agent.container.body import SECRET, LogBounds, spec_for
+from agent.container.labels import Identity
+from agent.container.port import ContainerSpec
+from agent.daemon.desk import DaemonDesk, Offices
+from agent.daemon.evidence import Witnesses
+from agent.daemon.fleet import Fleet, Making
+from agent.daemon.hostwatch import HostWatch
+from agent.daemon.loop import Loop, Rooms
+from agent.daemon.observe import Eyes, Observer
+from agent.engines.api_key import api_key_of
+from agent.errors import Refused
+from agent.host.model import Host
+from agent.host.reading import Known, value_of
+from agent.image.ensure import ensure
+from agent.incident.model import Case, Incident
+from agent.metrics.render import Exposition
+from agent.metrics.snapshot import Snapshot, Totals
+from agent.plan.model import Plan
+from agent.plan.render import plan_from_json, plan_to_json
+from agent.preflight.credit import Running
+from agent.preflight.model import Finding
+from agent.preflight.ports import published
+from agent.samples.take import Sources
+from agent.version import VERSION
+from agent.wiring import Parts, Planner, check
+
+
+@dataclass(slots=True)
+class Daemon:
+    """Everything that runs, and what it is made of."""
+
+    parts: Parts
+    store: SqliteStore
+    fleet: Fleet
+    watch: HostWatch
+    desk: DaemonDesk
+    probe: HttpProbe
+
+    async def close(self) -> None:
+        """Leave engines running, let go of everything else."""
+        await self.fleet.close()
+        await self.probe.close()
+        await self.parts.close()
+        await self.store.close()
+
+
+async def assemble(parts: Parts) -> Daemon:
+    """Build the daemon; loops begin with `Fleet.start`."""
+    paths = parts.settings.paths
+    store = SqliteStore(paths.state / "state.db")
+    runtimes = {kind: parts.runtime(kind) for kind in kinds(parts)}
+    boot = (await parts.host.facts()).boot_id
+    fleet = Fleet(runtimes, store, parts.clock, boot.value if isinstance(boot, Known) else "")
+    probe = HttpProbe()
+    watch = HostWatch(parts.gpus, parts.host, runtimes, parts.clock, fleet.xid)
+    exposition = Exposition(Snapshots(fleet, watch).take)
+    offices = Offices(
+        fleet=fleet,
+        store=store,
+        clock=parts.clock,
+        runtimes=runtimes,
+        planned=Planner(parts).plan,
+        plan_json=plan_to_json,
+        exposition=exposition.text,
+        host=lambda: host_json(parts),
+        incidents=paths.state / "incidents",
+        logs=paths.state / "logs",
+    )
+    return Daemon(parts, store, fleet, watch, DaemonDesk(offices), probe)
+
+
+def kinds(parts: Parts) -> tuple[str, ...]:
+    """The runtimes that this site may use."""
+    chosen = parts.settings.runtime
+    return ("docker", "process") if chosen == "auto" else (chosen,)
+
+
+class Snapshots:
+    """What the exposition is made from, out of what loops and host watch last saw."""
+
+    def __init__(self, fleet: Fleet, watch: HostWatch) -> None:
+        self._fleet = fleet
+        self._watch = watch
+        self._totals = Totals()
+
+    def take(self) -> Snapshot:
+        boards = tuple(self._fleet.boards[slug] for slug in sorted(self._fleet.boards))
+        for board in boards:
+            figures: Mapping[str, Any] = board.verdict.figures if board.verdict else {}
+            for name in ("prompt_tokens", "generation_tokens"):
+                self._totals.see(name, board.record.slug, figures.get(name))
+        return Snapshot(
+            version=VERSION,
+            boards=boards,
+            totals=self._totals.values,
+            cards=self._watch.cards(),
+            memory_available=self._watch.memory_available,
+            collectors=self._watch.collectors,
+            tick_s=self._fleet.tick_s,
+        )
+
+
+async def host_json(parts: Parts) -> Mapping[str, Any]:
+    """`GET /v1/host`."""
+    facts, memory = await parts.host.facts(), await parts.host.memory()
+    driver, gpus = await parts.gpus.driver(), await parts.gpus.read()
+    return Host(at=parts.clock.now(), facts=facts, memory=memory, driver=driver, gpus=gpus).to_json()
+
+
+class LoopMaker:
+    """Makes the loop of one deployment: its observer, and the effects of its steps."""
+
+    def __init__(self, daemon: Daemon) -> None:
+        self._of = daemon
+
+    def making(self) -> Making:
+        return Making(loop=self.loop, plan_to_json=plan_to_json, plan_from_json=plan_from_json)
+
+    def loop(self, record: Deployment, plan: Plan) -> Loop:
+        parts, fleet = self._of.parts, self._of.fleet
+        runtime = parts.runtime(plan.runtime)
+        slug = record.slug
+        sources = Sources(self._of.probe, parts.sockets, parts.processes, parts.gpus, parts.clock)
+        eyes = Eyes(
+            sources=sources,
+            runtime=runtime,
+            key_of=self._key_of,
+            plan_of=fleet.plan_of,
+            learned=self._of.store.learned,
+            wake=lambda: fleet.wake(slug),
+        )
+        observer = Observer(eyes, plan)
+        rooms = Rooms(
+            runtime=runtime,
+            store=self._of.store,
+            clock=parts.clock,
+            boot_id=fleet.boot_id,
+            publish=fleet.publish,
+            told=fleet.told,
+        )
+        work = DeploymentWork(self._of, observer, slug)
+        return Loop(record, plan, observer, work.work(), rooms)
+
+    def _key_of(self, plan: Plan) -> str | None:
+        """The key that the engine asks for, where its launch names one."""
+        word = api_key_of(plan.container.body) if plan.container else None
+        if word is None or not word.startswith(SECRET):
+            return word
+        return self._of.parts.secret(word.removeprefix(SECRET))
+
+
+class DeploymentWork:
+    """The effects of one deployment's steps."""
+
+    def __init__(self, daemon: Daemon, observer: Observer, slug: str) -> None:
+        self._of = daemon
+        self._observer = observer
+        self._slug = slug
+
+    def work(self) -> Work:
+        parts = self._of.parts
+        return Work(
+            runtime=parts.runtime(self._observer.plan.runtime),
+            spec=self._spec,
+            check=self._check,
+            image=self._image,
+            evidence=self._evidence,
+            abort=self._observer.abort,
+            kill=self._kill,
+            held=self._held,
+            logs=parts.settings.paths.state / "logs",
+        )
+
+    async def _target(self, record: Deployment) -> Plan:
+        return await self._of.fleet.plan_of(record.target)
+
+    async def _spec(self, record: Deployment, generation: int) -> ContainerSpec:
+        plan = await self._target(record)
+        if plan.container is None:
+            raise Refused(why="the plan has no container", advice=f"agentctl plan {record.slug} says what it misses")
+        logs = self._of.parts.settings.logs
+        identity = Identity(record.slug, plan.plan_id, generation, plan.engine.port if plan.engine else None)
+        bounds = LogBounds(str(int(logs.engine_max_size)), logs.engine_max_files)
+        return spec_for(plan.container, identity, bounds, self._of.parts.secret)
+
+    async def _check(self, record: Deployment, seen: Seen) -> tuple[Finding, ...]:
+        running = None
+        if seen.container is not None and seen.container.running:
+            pids = frozenset(pid for pid, _ in seen.members)
+            ports = frozenset(port.number for port in published(self._observer.plan))
+            running = Running(seen.container.id, seen.container.name, pids, ports)
+        return await check(self._of.parts, await self._target(record), running)
+
+    async def _image(self, record: Deployment) -> None:
+        plan = await self._target(record)
+        if plan.runtime == "docker":
+            await ensure(plan, self._of.parts.runtime(plan.runtime), self._of.fleet.loop(self._slug).report)
+
+    async def _evidence(self, case: Case, brief: bool) -> Incident:
+        parts = self._of.parts
+        witnesses = Witnesses(
+            parts.runtime(self._observer.plan.runtime), self._of.probe, parts.gpus, parts.host, parts.processes
+        )
+        shelf = parts.settings.paths.state / "incidents"
+        plan = plan_to_json(self._observer.plan)
+        return await witnesses.keep(shelf, self._observer, case, plan, parts.clock, brief=brief)
+
+    async def _kill(self, survivor: Survivor) -> None:
+        kill_process(survivor.pid, survivor.start_time)
+
+    async def _held(self) -> tuple[Mapping[str, int], int | None]:
+        """GPU memory by card and the host's available memory, just before a start."""
+        parts = self._of.parts
+        cards = value_of(await parts.gpus.read()) or ()
+        used = {gpu.uuid: int(gpu.memory_used.value) for gpu in cards if isinstance(gpu.memory_used, Known)}
+        memory = value_of(await parts.host.memory())
+        available = value_of(memory.available) if memory else None
+        return used, int(available) if available is not None else None

@@ -1,0 +1,195 @@
+"""The composition root: what the daemon and the commands use, built from the settings, each part when it is wanted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+
+from agent.api.desk import Wanted
+from agent.clock import SystemClock
+from agent.container.port import Runtime
+from agent.errors import AgentError, InvalidInput
+from agent.host.port import GpuSource, HostSource, Processes, Sockets
+from agent.plan.compile import compile_plan
+from agent.plan.inputs import Inputs, LocalImage
+from agent.plan.model import Plan
+from agent.preflight.case import Case, Credit
+from agent.preflight.credit import Running
+from agent.preflight.model import Finding
+from agent.profile.load import load as load_profile
+from agent.profile.load import shipped
+from agent.recipe.library import Library
+from agent.recipe.model import Recipe
+from agent.recipe.read import read_recipe
+from agent.recipe.source import Source
+from agent.settings.model import Settings
+
+
+class SecretMissing(InvalidInput):
+    """A launch needs a secret that the site does not supply."""
+
+    code = "secret.missing"
+    message = "cannot read the secret {name}: {why}"
+    hint = "secrets: {{{name}: /path/to/a/file}} in agent.yaml, readable for the agent's user"
+
+
+class Parts:
+    """Adapters by need: a command that asks for the plan alone opens neither Docker nor a database."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.clock = SystemClock()
+
+    @cached_property
+    def gpus(self) -> GpuSource:
+        from agent.adapters.nvml import NvmlGpus
+
+        return NvmlGpus(self.clock)
+
+    @cached_property
+    def host(self) -> HostSource:
+        from agent.adapters.procfs_host import ProcHost
+
+        return ProcHost(self.clock)
+
+    @cached_property
+    def processes(self) -> Processes:
+        from agent.adapters.procfs_processes import ProcProcesses
+
+        return ProcProcesses(self.clock)
+
+    @cached_property
+    def sockets(self) -> Sockets:
+        from agent.adapters.procfs_sockets import ProcSockets
+
+        return ProcSockets(self.clock)
+
+    @cached_property
+    def docker(self) -> Runtime:
+        from agent.adapters.docker_runtime import DockerRuntime
+
+        return DockerRuntime(self.settings.docker.host, self.settings.docker.timeout_s)
+
+    @cached_property
+    def process(self) -> Runtime:
+        from agent.adapters.process_runtime import ProcessRuntime
+        from agent.adapters.process_start import LogRotation
+
+        logs = self.settings.logs
+        rotation = LogRotation(int(logs.engine_max_size), logs.engine_max_files)
+        return ProcessRuntime(self.settings.paths.state / "processes", rotation)
+
+    @cached_property
+    def library(self) -> Library:
+        from agent.adapters.recipe_folder import FolderSource
+        from agent.adapters.recipe_pins import DiskPins
+
+        sources: list[Source] = [FolderSource(self.settings.paths.recipes)]
+        for name in self.settings.sources:
+            if name.startswith(("http://", "https://")):
+                from agent.adapters.recipe_http import HttpSource
+
+                sources.append(HttpSource(name))
+            else:
+                sources.append(FolderSource(Path(name)))
+        return Library(sources, DiskPins(self.settings.paths.cache / "recipes"), self.clock)
+
+    def runtime(self, kind: str) -> Runtime:
+        """`docker` or `process`."""
+        return self.docker if kind == "docker" else self.process
+
+    def secret(self, name: str) -> str:
+        """A secret's value, read from its file now and kept nowhere."""
+        path = self.settings.secrets.get(name)
+        if path is None:
+            raise SecretMissing(name=name, why="the site names no file for it")
+        try:
+            return path.read_text().strip()
+        except OSError as error:
+            raise SecretMissing(name=name, why=f"{path}: {error.strerror}") from error
+
+    async def close(self) -> None:
+        """Let go of what was opened; engines run on."""
+        for name in ("gpus", "docker", "process"):
+            if name in self.__dict__:
+                await self.__dict__[name].close()
+
+
+class Planner:
+    """Recipe, profiles, site and host become a plan; the daemon and the commands use the same one."""
+
+    def __init__(self, parts: Parts, learned: Mapping[str, float] | None = None) -> None:
+        self._parts = parts
+
+    async def recipe(self, wanted: Wanted) -> tuple[Recipe, tuple[str, ...]]:
+        """The document, and what should be said of where it came from."""
+        if wanted.document is not None:
+            return read_recipe(wanted.document, wanted.source or "a document"), ()
+        found = await self._parts.library.get(wanted.slug or "")
+        return found.recipe, found.notes
+
+    async def plan(self, wanted: Wanted) -> Plan:
+        """The whole plan of it, for this host as it is now."""
+        recipe, notes = await self.recipe(wanted)
+        settings = self._parts.settings
+        gpus = await self._parts.gpus.read()
+        inputs = Inputs(
+            recipe=recipe,
+            settings=settings,
+            shipped=await asyncio.to_thread(shipped, recipe.slug),
+            site=await asyncio.to_thread(load_profile, settings.paths.profiles, recipe.slug),
+            sets=wanted.sets,
+            gpus=gpus,
+            runtimes=await self._runtimes(),
+            notes=notes,
+        )
+        return await self._with_image(inputs)
+
+    async def _runtimes(self) -> frozenset[str]:
+        """Which runtimes answer here; asked only where the site leaves the choice."""
+        if self._parts.settings.runtime != "auto":
+            return frozenset({self._parts.settings.runtime})
+        try:
+            await self._parts.docker.facts()
+        except AgentError:
+            return frozenset({"process"})
+        return frozenset({"docker", "process"})
+
+    async def _with_image(self, inputs: Inputs) -> Plan:
+        """An image of the launch's own name that is here is used, so the name has to be known first."""
+        from dataclasses import replace
+
+        first = compile_plan(inputs)
+        if first.image is None or first.runtime != "docker":
+            return first
+        try:
+            facts = await self._parts.docker.image(first.image.reference)
+        except AgentError:
+            return first
+        local = LocalImage(facts.id, facts.entrypoint, facts.command) if facts else None
+        return compile_plan(replace(inputs, images={first.image.reference: local}))
+
+
+async def check(parts: Parts, plan: Plan, running: Running | None = None) -> tuple[Finding, ...]:
+    """Every preflight check of a plan on this host; what `running` holds itself is credited."""
+    from agent.adapters.preflight_facts import GatheredFacts, HostPorts
+    from agent.preflight.credit import credit_for
+    from agent.preflight.run import run
+
+    facts = GatheredFacts(
+        HostPorts(
+            clock=parts.clock,
+            gpus=parts.gpus,
+            host=parts.host,
+            processes=parts.processes,
+            sockets=parts.sockets,
+            runtime=parts.runtime(plan.runtime),
+        )
+    )
+    try:
+        credit = await credit_for(facts, running) if running is not None else Credit()
+        return await run(Case(plan, facts, credit))
+    finally:
+        await facts.close()
