@@ -1,4 +1,4 @@
-"""A C compiler: the machine's own, or a small one from unpacked packages."""
+"""A C compiler for shared libraries: the machine's own, or a small one from unpacked packages."""
 
 from __future__ import annotations
 
@@ -14,9 +14,19 @@ def command() -> list[str]:
 
 
 def _unpacked() -> list[str]:
-    """tcc with this release's headers; it takes the options of the others that matter here."""
+    """tcc with this release's headers; it takes the options of the others that matter here.
+
+    It looks for the C library's start-up files on the host only. A shared library needs none, and finds the C library
+    in the process that loads it.
+    """
     root = packages.fetch(packages.COMPILER)
     libraries = next(root.glob("usr/lib/*-linux-gnu"))
     headers = (libraries / "tcc/include", root / "usr/include", root / "usr/include" / libraries.name)
-    places = [f"-B{libraries / 'tcc'}", "-nostdinc", *(f"-I{folder}" for folder in headers), f"-L{libraries}"]
+    places = [
+        f"-B{libraries / 'tcc'}",
+        "-nostdinc",
+        *(f"-I{folder}" for folder in headers),
+        f"-L{libraries}",
+        "-nostdlib",
+    ]
     return [str(root / "usr/bin/tcc"), *places]
