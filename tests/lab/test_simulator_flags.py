@@ -87,6 +87,8 @@ def test_faults_are_written_as_words(text: str, expect: list[tuple[str, str, flo
 def test_an_unknown_fault_is_refused() -> None:
     with pytest.raises(faults.UnknownFault, match="no fault 'flood'"):
         faults.parse("flood")
+    with pytest.raises(faults.UnknownFault, match="no class 'flood'"):
+        faults.parse("start_fail:flood")
 
 
 def test_the_board_shows_what_was_put_last() -> None:

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.lab.simulator.harness import Simulator, start, stream, until
+from tests.lab.simulator.ledger import Collector, EngineDead
+from tests.lab.simulator.sequences import Output
 
 
 @pytest.fixture(scope="module")
@@ -181,3 +183,20 @@ def test_several_ranks_have_the_form_of_the_recorded_ones(tmp_path: Path, shared
     with start(tmp_path, *flags) as ranks:
         ranks.post("/v1/completions", {"prompt": "x"})
         assert series(ranks.get("/metrics")[1]) == series(recorded)
+
+
+async def test_what_a_slow_client_has_not_taken_becomes_one_output() -> None:
+    collector = Collector()
+    for number in range(1000):
+        collector.put(Output("a", 2, "length" if number == 999 else "", number == 0, number, 0.0, 0, 0))
+    output = await collector.take()
+    assert (output.tokens, output.reason) == (2000, "length")
+
+
+async def test_a_dead_engine_is_told_after_what_it_had_said() -> None:
+    collector = Collector()
+    collector.put(Output("a", 2, "", True, 0.0, 0.0, 0, 0))
+    collector.die(EngineDead("gone"))
+    assert (await collector.take()).tokens == 2
+    with pytest.raises(EngineDead, match="gone"):
+        await collector.take()

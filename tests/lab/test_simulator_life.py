@@ -70,6 +70,7 @@ def test_the_processes_are_named_as_vllms_and_small(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "says"),
     [
+        ("port", "OSError: [Errno 98] Address already in use"),
         ("bad_path", "HFValidationError: Repo id must be in the form"),
         ("auth", "GatedRepoError: 401 Client Error"),
         ("driver", "The NVIDIA driver on your system is too old"),
@@ -84,7 +85,7 @@ def test_a_failed_start_names_its_cause_and_ends_with_1(tmp_path: Path, name: st
     with start(tmp_path, wait=False, SIM_FAULT=f"start_fail:{name}") as sim:
         assert sim.wait() == 1
         assert says in sim.log()
-        assert ("Engine core initialization failed" in sim.log()) == (name not in {"bad_path", "auth"})
+        assert ("Engine core initialization failed" in sim.log()) == (name not in {"port", "bad_path", "auth"})
 
 
 def test_a_cache_smaller_than_the_longest_prompt_fails_by_itself(tmp_path: Path) -> None:
@@ -100,8 +101,9 @@ def test_a_taken_port_ends_with_1(tmp_path: Path) -> None:
         assert "OSError: [Errno 98] Address already in use" in sim.log()
 
 
-def test_a_bad_flag_ends_with_2(tmp_path: Path) -> None:
-    with start(tmp_path, "--no-such-flag", wait=False) as sim:
+@pytest.mark.parametrize(("flags", "fault"), [(["--no-such-flag"], ""), ([], "start_fail:bad_flag")])
+def test_a_bad_flag_ends_with_2(tmp_path: Path, flags: list[str], fault: str) -> None:
+    with start(tmp_path, *flags, wait=False, SIM_FAULT=fault) as sim:
         assert sim.wait() == 2
         assert "vllm: error: unrecognized arguments: --no-such-flag" in sim.log()
 

@@ -71,9 +71,10 @@ class Api:
             else:
                 await route(request, reply)
         finally:
+            reply.close()
             handler = request.path if route else "none"
             spent = time.monotonic() - reply.began
-            self.http.done(handler, request.method, reply.status or 499, spent, (len(request.body), reply.sent))
+            self.http.done(handler, request.method, reply.status, spent, (len(request.body), reply.sent))
 
     def _allowed(self, request: Request) -> bool:
         """Only what lies under /v1 asks for the key."""

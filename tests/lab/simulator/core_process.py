@@ -25,7 +25,7 @@ from .sequences import Rates, Step
 from .settings import Settings
 from .startup import Start
 
-_TICK = 0.005  # real seconds: how finely the loop follows its clock
+_TICK = 0.01  # real seconds: how finely the loop follows its clock
 _IDLE = 0.05  # real seconds between looks at the board
 _LAG = 0.25  # real seconds of steps that are made up for after a pause of the process
 _BLIND_STEP = 0.05  # engine seconds of a step that could schedule nothing

@@ -104,13 +104,13 @@ class EngineClient:
         for output in (Output(**raw) for raw in stats["outputs"]):
             if (sequence := self.sequences.get(output.id)) is not None:
                 self.ledger.output(sequence, output)
-                sequence.outputs.put_nowait(output)
+                sequence.outputs.put(output)
                 if output.reason:
                     del self.sequences[sequence.id]
 
     def _give_up(self, sequence: Sequence) -> None:
         now = self.clock.now()
-        sequence.outputs.put_nowait(Output(sequence.id, 0, "abort", False, now, now, 0, 0))
+        sequence.outputs.put(Output(sequence.id, 0, "abort", False, now, now, 0, 0))
 
     def add(self, name: str, prompt: Prompt, limits: Limits) -> Sequence:
         """Hand a sequence to the least busy core. Raises EngineDead."""
@@ -193,7 +193,7 @@ class EngineClient:
             return
         self.dead = True
         for sequence in self.sequences.values():
-            sequence.outputs.put_nowait(EngineDead(DEAD))
+            sequence.outputs.die(EngineDead(DEAD))
         for waiting in self._replies.values():
             if not waiting.done():
                 waiting.set_exception(EngineDead(DEAD))

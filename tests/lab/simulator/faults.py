@@ -8,6 +8,8 @@ import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from .failures import CLASSES
+
 KINDS: Mapping[str, str] = {
     "stall": "the engine loop hangs while requests run",
     "stall_idle": "the engine loop hangs while nothing runs; requests that come later are not counted",
@@ -63,6 +65,8 @@ def make(kind: str, arg: str = "", for_s: float | None = None) -> Fault:
     """A checked fault. Raises UnknownFault."""
     if kind not in KINDS:
         raise UnknownFault(f"no fault {kind!r}; there are {', '.join(sorted(KINDS))}, and clear")
+    if kind == "start_fail" and arg not in CLASSES:
+        raise UnknownFault(f"no class {arg!r} of failed starts; there are {', '.join(sorted(CLASSES))}")
     return Fault(ALIASES.get(kind, kind), arg, for_s)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -144,12 +145,18 @@ def parse(arguments: Sequence[str]) -> Launch:
     rest, nested = _take_dotted(_normalise(arguments[1:]), json_flags)
     values, unknown = parser.parse_known_args(rest)
     if unknown:
-        parser.exit(2, f"{_usage()}vllm: error: unrecognized arguments: {' '.join(unknown)}\n")
+        refuse(unknown)
     given = dict(vars(values))
     for flag, value in nested.items():
         action = next(a for a in parser._actions if flag in a.option_strings)
         given[action.dest] = {**given.get(action.dest, {}), **value}
     return _launch(given)
+
+
+def refuse(unknown: Sequence[str]) -> NoReturn:
+    """End the process as unknown flags do: usage, one line, code 2."""
+    sys.stderr.write(f"{_usage()}vllm: error: unrecognized arguments: {' '.join(unknown)}\n")
+    sys.exit(2)
 
 
 def _end_without_command(arguments: Sequence[str]) -> NoReturn:

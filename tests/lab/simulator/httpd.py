@@ -50,9 +50,18 @@ class Reply:
             base["connection"] = "close"
         lines = "".join(f"{k}: {v}\r\n" for k, v in base.items())
         self.connection.write(f"HTTP/1.1 {status} {TITLES.get(status, 'Unknown')}\r\n{lines}\r\n".encode())
+        self._log(status)
+
+    def _log(self, status: int) -> None:
         if self.connection.site.access_log:
             query = f"?{self.request.query}" if self.request.query else ""
             access(self.request.peer, f"{self.request.method} {self.request.path}{query}", status)
+
+    def close(self) -> None:
+        """The request is over; one whose client went before an answer is booked as 200, as seen."""
+        if not self.status:
+            self.status = 200
+            self._log(200)
 
     def send(self, status: int, body: bytes = b"", kind: str = "application/json", **more: str) -> None:
         """A whole answer."""
@@ -74,9 +83,10 @@ class Reply:
         self.streaming = True
         self.head(200, {"content-type": "text/event-stream; charset=utf-8", "transfer-encoding": "chunked"})
 
-    def event(self, data: str) -> None:
-        """One event."""
+    async def event(self, data: str) -> None:
+        """One event; waits while the client does not read."""
         body = f"data: {data}\n\n".encode()
+        await self.connection.writable.wait()
         self.connection.write(b"%x\r\n%s\r\n" % (len(body), body))
         self.sent += len(body)
 
@@ -126,6 +136,14 @@ class Connection(asyncio.Protocol):
         self.keep = True
         self.peer = ""
         self.continued = False
+        self.writable = asyncio.Event()
+        self.writable.set()
+
+    def pause_writing(self) -> None:
+        self.writable.clear()
+
+    def resume_writing(self) -> None:
+        self.writable.set()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .metrics import EngineMetrics
@@ -13,6 +13,38 @@ from .stats import Tally
 
 class EngineDead(Exception):
     """An engine core is gone; the message is what clients read."""
+
+
+class Collector:
+    """Outputs on their way to a client. What it has not taken yet becomes one: a slow reader costs no memory."""
+
+    def __init__(self) -> None:
+        self._waiting: Output | None = None
+        self._dead: EngineDead | None = None
+        self._there = asyncio.Event()
+
+    def put(self, output: Output) -> None:
+        """Add an output to what waits."""
+        if self._waiting is not None:
+            output = replace(output, tokens=self._waiting.tokens + output.tokens)
+        self._waiting = output
+        self._there.set()
+
+    def die(self, dead: EngineDead) -> None:
+        """There will be no more."""
+        self._dead = dead
+        self._there.set()
+
+    async def take(self) -> Output:
+        """What has come since the last call, at least one output. Raises EngineDead."""
+        await self._there.wait()
+        self._there.clear()
+        if self._waiting is not None:
+            output, self._waiting = self._waiting, None
+            if self._dead is not None:
+                self._there.set()
+            return output
+        raise self._dead or EngineDead("no output")
 
 
 @dataclass(slots=True, eq=False)
@@ -25,7 +57,7 @@ class Sequence:
     max_tokens: int
     n: int
     arrived: float
-    outputs: asyncio.Queue[Output | EngineDead] = field(default_factory=asyncio.Queue)
+    outputs: Collector = field(default_factory=Collector)
     first_at: float = 0.0
     last_at: float = 0.0
     tokens: int = 0

@@ -70,16 +70,16 @@ class OpenAI:
         try:
             if ask.chat:
                 for place in range(len(sequences)):
-                    reply.event(_dump(self._chunk(ask, place, {"role": "assistant", "content": ""}, None)))
+                    await reply.event(_dump(self._chunk(ask, place, {"role": "assistant", "content": ""}, None)))
             async for place, output, start in _merge(sequences):
-                reply.event(_dump(self._piece(ask, place, output, start, sequences)))
+                await reply.event(_dump(self._piece(ask, place, output, start, sequences)))
             if ask.usage:
-                reply.event(_dump({**self._base(ask, chunk=True), "choices": [], "usage": _usage(ask, sequences),
+                await reply.event(_dump({**self._base(ask, chunk=True), "choices": [], "usage": _usage(ask, sequences),
                                    "system_fingerprint": self.fingerprint}))  # fmt: skip
         except EngineDead as dead:
             error = {"message": str(dead), "type": "InternalServerError", "param": None, "code": 500}
-            reply.event(json.dumps({"error": error}))
-        reply.event("[DONE]")
+            await reply.event(json.dumps({"error": error}))
+        await reply.event("[DONE]")
         reply.end()
 
     def _piece(self, ask: Ask, place: int, output: Output, start: int, sequences: list[Sequence]) -> dict[str, Any]:
@@ -142,18 +142,16 @@ def _usage(ask: Ask, sequences: list[Sequence]) -> dict[str, int]:
 async def _merge(sequences: list[Sequence]) -> AsyncIterator[tuple[int, Output, int]]:
     """Outputs of all sequences as they come: place, output, tokens before it. Raises EngineDead."""
     starts = [0] * len(sequences)
-    waiting = {asyncio.ensure_future(s.outputs.get()): place for place, s in enumerate(sequences)}
+    waiting = {asyncio.ensure_future(s.outputs.take()): place for place, s in enumerate(sequences)}
     try:
         while waiting:
             done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 place, output = waiting.pop(task), task.result()
-                if isinstance(output, EngineDead):
-                    raise output
                 yield place, output, starts[place]
                 starts[place] += output.tokens
                 if not output.reason:
-                    waiting[asyncio.ensure_future(sequences[place].outputs.get())] = place
+                    waiting[asyncio.ensure_future(sequences[place].outputs.take())] = place
     finally:
         for task in waiting:
             task.cancel()
