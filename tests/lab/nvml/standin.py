@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,8 +20,7 @@ SOURCE = Path(__file__).with_name("standin.c")
 def build(folder: Path) -> Path:
     """Compiles the library into `folder`, which takes about a second; raises Unavailable without a compiler."""
     library = folder / "libnvidia-ml.so.1"
-    options = ("-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror")
-    subprocess.run([*compiler.command(), *options, "-o", library, SOURCE, "-lpthread"], check=True)
+    compiler.shared_library(SOURCE, library)
     return library
 
 
