@@ -35,6 +35,7 @@ lint: venv ## style, types, layers
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
+	$(VENV)/bin/mypy --explicit-package-bases tests/lab
 	$(VENV)/bin/lint-imports --no-cache
 
 test: venv ## every tier that fits this machine, in the lab's namespaces where they can be had
