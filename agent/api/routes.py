@@ -19,6 +19,7 @@ from agent.api.shapes import (
     event_json,
     operation_json,
 )
+from agent.clock import timestamp
 from agent.errors import NotFound, UsageError
 
 DESK = web.AppKey("desk", Desk)
@@ -161,6 +162,13 @@ async def logs(request: web.Request) -> web.StreamResponse:
     if not response.prepared:
         await response.prepare(request)
     return response
+
+
+@routes.get("/v1/deployments/{slug}/history")
+async def history(request: web.Request) -> web.Response:
+    """The plans that it has had, the oldest first."""
+    found = await request.app[DESK].history(request.match_info["slug"])
+    return web.json_response([{**one, "at": timestamp(one["at"])} for one in found])
 
 
 @routes.get("/v1/operations")

@@ -161,6 +161,11 @@ class DaemonDesk:
             async for line in runtime.follow(container, since):
                 yield line.text
 
+    async def history(self, slug: str) -> tuple[Mapping[str, Any], ...]:
+        current = self._to.fleet.loop(slug).record.plan_id
+        kept = await self._to.store.history(slug)
+        return tuple({**one, "current": one["plan_id"] == current} for one in kept)
+
     async def incidents(self, slug: str | None) -> tuple[Mapping[str, Any], ...]:
         found = await asyncio.to_thread(shelf.incidents, self._to.incidents, slug)
         return tuple(one.to_json() for one in found)

@@ -1,0 +1,44 @@
+"""agentctl config: check the site file, or show what is in force and where each value came from."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from agent.cli.output import coloured, print_json, table
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("action", choices=("check", "show"), help="check the files, or show every value")
+    parser.add_argument("--origin", action="store_true", help="show: where each value came from")
+
+
+def run(arguments: Namespace) -> int:
+    from agent.settings.load import load
+
+    loaded = load(Path(arguments.config) if arguments.config else None, os.environ)
+    files = [str(file) for file in loaded.files]
+    if arguments.action == "check":
+        if arguments.json:
+            print_json({"ok": True, "files": files})
+        elif not arguments.quiet:
+            print(f"good: {', '.join(files) or 'no file, the defaults are in force'}")
+        return 0
+    rows = list(loaded.rows())
+    if arguments.json:
+        print_json({key: {"value": value, "origin": origin} for key, value, origin in rows})
+    elif arguments.origin:
+        print(table([(k, shown(v), o) for k, v, o in rows], ("KEY", "VALUE", "ORIGIN"), coloured(arguments)))
+    else:
+        print("\n".join(f"{key}: {shown(value)}" for key, value, _ in rows))
+    return 0
+
+
+def shown(value: object) -> str:
+    import json
+
+    return value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,43 @@
+"""agentctl preflight: every check of a recipe on this host, and nothing touched. Needs no daemon."""
+
+from __future__ import annotations
+
+from agent.cli.output import coloured, print_json
+from agent.cli.wanted import add_wanted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+    from agent.plan.model import Plan
+    from agent.preflight.model import Finding
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    add_wanted(parser)
+    parser.add_argument("--accept", action="append", default=[], metavar="CHECK", help="overrule a check by name")
+
+
+def run(arguments: Namespace) -> int:
+    import asyncio
+
+    from agent.preflight.model import passed
+    from agent.preflight.render import as_json, as_text
+
+    _, findings = asyncio.run(examined(arguments))
+    accepted = frozenset(arguments.accept)
+    if arguments.json:
+        print_json(as_json(findings, accepted))
+    else:
+        print(as_text(findings, accepted, colour=coloured(arguments)))
+    return 0 if passed(findings, accepted) else 3
+
+
+async def examined(arguments: Namespace) -> tuple[Plan, tuple[Finding, ...]]:
+    """The plan, and what every check says of it. What runs of the same slug is credited with what it holds."""
+    from agent.cli.local import planner, running
+    from agent.wiring import check
+
+    async with planner(arguments) as (parts, planning, wanted):
+        plan = await planning.plan(wanted)
+        return plan, await check(parts, plan, await running(parts, plan))
