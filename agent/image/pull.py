@@ -1,0 +1,141 @@
+"""Pulling an image: as long as something comes, again where the connection broke, held to its digest."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from agent.clock import Clock, SystemClock
+from agent.errors import RuntimeTrouble
+from agent.image.port import Fetched, ImageReady, ImageRuntime, Say
+from agent.image.progress import Pace, describe
+from agent.image.reference import digest_of, parse
+from agent.image.trouble import DigestMismatch, ImageNotFound, PullFailed, PullRefused, PullStalled
+from agent.quantity import Bytes
+
+ABSENT = ("manifest unknown", "manifest not found", "not found: ", "no such image", "does not exist")
+"""How registries and engines say that they do not have it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a pull is waited for. There is no limit on the whole: 30 GB over a thin line take what they take."""
+
+    silence_s: float = 180.0
+    """Without anything new for so long, the connection is given up."""
+    waits_s: tuple[float, ...] = (1.0, 5.0, 15.0)
+    """Before each further try; tries that brought something are not counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What a pull needs beside the runtime."""
+
+    clock: Clock = field(default_factory=SystemClock)
+    patience: Patience = field(default_factory=Patience)
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+
+async def pull(reference: str, runtime: ImageRuntime, say: Say, means: Means | None = None) -> ImageReady:
+    """Fetch `reference`; the image with its digest.
+
+    Layers that arrived are kept by the Engine, so a further try goes on from there. Raises ImageNotFound, PullFailed
+    and its kinds; RuntimeTrouble where the runtime itself does not answer.
+    """
+    means = means or Means()
+    waits = list(means.patience.waits_s)
+    best = 0
+    while True:
+        trip = _Trip(reference, runtime, say, means)
+        try:
+            await trip.make()
+            return await ready(reference, runtime)
+        except PullFailed as error:
+            if trip.done > best:
+                best, waits = trip.done, list(means.patience.waits_s)
+            if not error.retryable or not waits:
+                raise
+            wait = waits.pop(0)
+            say({"text": f"{error.text}; trying again in {wait:g} s", "ratio": None})
+            await means.sleep(wait)
+
+
+async def ready(reference: str, runtime: ImageRuntime) -> ImageReady:
+    """The image that is here under a name. Raises ImageNotFound."""
+    found = await runtime.image(reference)
+    if found is None:
+        raise ImageNotFound(reference=reference, why="it was pulled and is not here", advice="was it removed just now?")
+    return ImageReady(reference, digest_of(found.digests, reference), found.id)
+
+
+def hold_to_digest(image: ImageReady, wanted: str | None) -> ImageReady:
+    """`image`, if it is what was asked for; a name with a digest in it is checked too. Raises DigestMismatch.
+
+    A digest may be the registry's or the engine's own id, which is all that an image from no registry has.
+    """
+    for digest in (parse(image.reference).digest, wanted):
+        if digest is not None and digest not in (image.digest, image.id):
+            raise DigestMismatch(reference=image.reference, wanted=digest, found=image.digest or image.id)
+    return image
+
+
+class _Trip:
+    """One try, with what it brought."""
+
+    def __init__(self, reference: str, runtime: ImageRuntime, say: Say, means: Means) -> None:
+        self.done = 0
+        self._reference = reference
+        self._runtime = runtime
+        self._say = say
+        self._means = means
+
+    async def make(self) -> None:
+        """Raises PullFailed and its kinds, ImageNotFound, and RuntimeTrouble of an engine that does not answer."""
+        self._say({"text": f"pulling {self._reference}: asking the registry", "ratio": None})
+        try:
+            await self._follow()
+        except RuntimeTrouble as error:
+            raise self._translated(error) from error
+
+    async def _follow(self) -> None:
+        pace, last = Pace(), None
+        silence = self._means.patience.silence_s
+        async with _closing(self._runtime.pull(self._reference)) as steps:
+            try:
+                async with asyncio.timeout(silence) as deadline:
+                    async for fetched in steps:
+                        if (look := _look(fetched)) != last:
+                            last = look
+                            deadline.reschedule(asyncio.get_running_loop().time() + silence)
+                        self.done = fetched.done
+                        rate = pace.note(self._means.clock.now().mono, fetched.done)
+                        self._say(describe(self._reference, fetched, rate))
+            except TimeoutError as error:
+                raise PullStalled(reference=self._reference, seconds=silence, done=Bytes(self.done)) from error
+
+    def _translated(self, error: RuntimeTrouble) -> Exception:
+        """A registry's refusal; an engine that does not answer stays what it is."""
+        if not error.code.endswith((".pull_failed", ".pull_refused")):
+            return error
+        why = str(error.details.get("why") or error.text)
+        if any(words in why.lower() for words in ABSENT):
+            return ImageNotFound(reference=self._reference, why=why, advice=error.advice)
+        kind = PullFailed if error.retryable else PullRefused
+        return kind(reference=self._reference, why=why, advice=error.advice)
+
+
+@asynccontextmanager
+async def _closing(steps: AsyncIterator[Fetched]) -> AsyncGenerator[AsyncIterator[Fetched], None]:
+    """Closing a generator is what ends its connection; a plain iterator holds none."""
+    try:
+        yield steps
+    finally:
+        if isinstance(steps, AsyncGenerator):
+            await steps.aclose()
+
+
+def _look(fetched: Fetched) -> tuple[object, ...]:
+    """What counts as news: bytes, layers and, while it unpacks, the words."""
+    return (fetched.done, fetched.total, fetched.layers_done, fetched.text)

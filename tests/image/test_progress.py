@@ -1,0 +1,44 @@
+"""A pull in words."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent.container.port import PullProgress
+from agent.image.progress import Pace, describe
+from tests.image.plans import progress
+
+GIB = 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("fetched", "rate", "text", "ratio"),
+    [
+        (progress(0, None, 0, 0, "Pulling from tiny"), None, "pulling X: pulling from tiny", None),
+        (progress(0, None, 0, 0), None, "pulling X: asking the registry", None),
+        (progress(0, None, 1, 12), None, "pulling X: 1 of 12 layers", None),
+        (
+            progress(12 * GIB, 48 * GIB, 3, 12),
+            0.5 * GIB,
+            "pulling X: 3 of 12 layers, 12 GiB of 48 GiB, 512 MiB/s, 1 min 12 s left",
+            0.25,
+        ),
+        (progress(GIB, 2 * GIB, 0, 1), 0.0, "pulling X: 0 of 1 layers, 1 GiB of 2 GiB, nothing comes", 0.5),
+        (progress(GIB, GIB, 0, 1), 5.0, "pulling X: 0 of 1 layers, 1 GiB fetched, unpacking", 0.99),
+        (progress(GIB, GIB, 1, 1), 5.0, "pulling X: 1 of 1 layers, 1 GiB fetched", 1.0),
+    ],
+)
+def test_what_a_person_is_told(fetched: PullProgress, rate: float | None, text: str, ratio: float | None) -> None:
+    """Layers, bytes, rate and time left, each as soon as it is known and no longer than it means something."""
+    assert describe("X", fetched, rate) == {"text": text, "ratio": ratio}
+
+
+def test_the_rate_is_that_of_the_last_while() -> None:
+    """A burst at the start is forgotten, and a single look has no rate."""
+    pace = Pace()
+    assert pace.note(0.0, 0) is None
+    assert pace.note(0.5, 500) is None
+    assert pace.note(2.0, 2000) == 1000
+    for second in range(3, 40):
+        rate = pace.note(float(second), 2000 + 10 * (second - 2))
+    assert rate == 10
