@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from agent.clock import SystemClock
 from agent.container.port import Runtime
 from agent.errors import AgentError, InvalidInput
 from agent.host.port import GpuSource, HostSource, Processes, Sockets
-from agent.plan.compile import compile_plan
+from agent.plan.compile import compile_plan, image_references
 from agent.plan.inputs import Inputs, LocalImage
 from agent.plan.model import Plan
 from agent.preflight.case import Case, Credit
@@ -100,9 +100,10 @@ class Parts:
         """`docker` or `process`."""
         return self.docker if kind == "docker" else self.process
 
-    def secret(self, name: str) -> str:
+    def secret(self, plan: Plan, name: str) -> str:
         """A secret's value, read from its file now and kept nowhere."""
-        path = self.settings.secrets.get(name)
+        file = plan.secrets.get(name)
+        path = Path(file) if file is not None else self.settings.secrets.get(name)
         if path is None:
             raise SecretMissing(name=name, why="the site names no file for it")
         try:
@@ -120,7 +121,7 @@ class Parts:
 class Planner:
     """Recipe, profiles, site and host become a plan; the daemon and the commands use the same one."""
 
-    def __init__(self, parts: Parts, learned: Mapping[str, float] | None = None) -> None:
+    def __init__(self, parts: Parts) -> None:
         self._parts = parts
 
     async def recipe(self, wanted: Wanted) -> tuple[Recipe, tuple[str, ...]]:
@@ -145,7 +146,7 @@ class Planner:
             runtimes=await self._runtimes(),
             notes=notes,
         )
-        return await self._with_image(inputs)
+        return compile_plan(replace(inputs, images=await self._images(inputs)))
 
     async def _runtimes(self) -> frozenset[str]:
         """Which runtimes answer here; asked only where the site leaves the choice."""
@@ -157,19 +158,18 @@ class Planner:
             return frozenset({"process"})
         return frozenset({"docker", "process"})
 
-    async def _with_image(self, inputs: Inputs) -> Plan:
-        """An image of the launch's own name that is here is used, so the name has to be known first."""
-        from dataclasses import replace
-
-        first = compile_plan(inputs)
-        if first.image is None or first.runtime != "docker":
-            return first
+    async def _images(self, inputs: Inputs) -> dict[str, LocalImage | None] | None:
+        """What of the launch's images is here: one of the launch's own name is used as it is. None: nobody can say."""
+        if inputs.runtimes is not None and "docker" not in inputs.runtimes:
+            return None
+        found: dict[str, LocalImage | None] = {}
         try:
-            facts = await self._parts.docker.image(first.image.reference)
+            for reference in image_references(inputs):
+                facts = await self._parts.docker.image(reference)
+                found[reference] = LocalImage(facts.id, facts.entrypoint, facts.command) if facts else None
         except AgentError:
-            return first
-        local = LocalImage(facts.id, facts.entrypoint, facts.command) if facts else None
-        return compile_plan(replace(inputs, images={first.image.reference: local}))
+            return None
+        return found
 
 
 async def check(parts: Parts, plan: Plan, running: Running | None = None) -> tuple[Finding, ...]:

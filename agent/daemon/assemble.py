@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from agent.action.execute import Work
@@ -30,7 +31,7 @@ from agent.incident.model import Case, Incident
 from agent.metrics.render import Exposition
 from agent.metrics.snapshot import Snapshot, Totals
 from agent.plan.model import Plan
-from agent.plan.render import plan_from_json, plan_to_json
+from agent.plan.tojson import plan_from_json, to_json
 from agent.preflight.credit import Running
 from agent.preflight.model import Finding
 from agent.preflight.ports import published
@@ -74,7 +75,7 @@ async def assemble(parts: Parts) -> Daemon:
         clock=parts.clock,
         runtimes=runtimes,
         planned=Planner(parts).plan,
-        plan_json=plan_to_json,
+        plan_json=to_json,
         exposition=exposition.text,
         host=lambda: host_json(parts),
         incidents=paths.state / "incidents",
@@ -128,7 +129,7 @@ class LoopMaker:
         self._of = daemon
 
     def making(self) -> Making:
-        return Making(loop=self.loop, plan_to_json=plan_to_json, plan_from_json=plan_from_json)
+        return Making(loop=self.loop, plan_to_json=to_json, plan_from_json=plan_from_json)
 
     def loop(self, record: Deployment, plan: Plan) -> Loop:
         parts, fleet = self._of.parts, self._of.fleet
@@ -160,7 +161,7 @@ class LoopMaker:
         word = api_key_of(plan.container.body) if plan.container else None
         if word is None or not word.startswith(SECRET):
             return word
-        return self._of.parts.secret(word.removeprefix(SECRET))
+        return self._of.parts.secret(plan, word.removeprefix(SECRET))
 
 
 class DeploymentWork:
@@ -195,7 +196,7 @@ class DeploymentWork:
         logs = self._of.parts.settings.logs
         identity = Identity(record.slug, plan.plan_id, generation, plan.engine.port if plan.engine else None)
         bounds = LogBounds(str(int(logs.engine_max_size)), logs.engine_max_files)
-        return spec_for(plan.container, identity, bounds, self._of.parts.secret)
+        return spec_for(plan.container, identity, bounds, partial(self._of.parts.secret, plan))
 
     async def _check(self, record: Deployment, seen: Seen) -> tuple[Finding, ...]:
         running = None
@@ -216,7 +217,7 @@ class DeploymentWork:
             parts.runtime(self._observer.plan.runtime), self._of.probe, parts.gpus, parts.host, parts.processes
         )
         shelf = parts.settings.paths.state / "incidents"
-        plan = plan_to_json(self._observer.plan)
+        plan = to_json(self._observer.plan)
         return await witnesses.keep(shelf, self._observer, case, plan, parts.clock, brief=brief)
 
     async def _kill(self, survivor: Survivor) -> None:

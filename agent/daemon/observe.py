@@ -170,7 +170,7 @@ class Observer:
         if self._builder is None:
             self._builder = self._new_window(sample.at, record, sample.at, {})
         self.window = self._builder.add(sample)
-        self.verdict = judge(self.window, self.plan.watch)
+        self.verdict = judge(self.window, self.plan.watch, self.plan.engine)
         if self.window.ready is not None:
             self.startup_s = self.window.ready.wall - self.window.started.wall
 
@@ -240,7 +240,8 @@ class Observer:
     async def _ask(self, endpoint: Endpoint, engine: EngineLaunch) -> None:
         try:
             nonce = secrets.token_hex(8)
-            timeout = self.plan.watch.canary_timeout.value
+            asked = self.verdict.canary_timeout_s if self.verdict else None
+            timeout = asked or self.plan.watch.canary_timeout.value
             self._canary = await ask_canary(self._eyes.sources.probe, endpoint, self._dialect, engine, nonce, timeout)
         finally:
             self._canary_task = None
