@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from agent.clock import Clock, SystemClock
-from agent.errors import RuntimeTrouble
+from agent.errors import AgentError, RuntimeTrouble
 from agent.image.port import Fetched, ImageReady, ImageRuntime, Say
 from agent.image.progress import Pace, describe
 from agent.image.reference import digest_of, parse
@@ -42,7 +42,7 @@ async def pull(reference: str, runtime: ImageRuntime, say: Say, means: Means | N
     """Fetch `reference`; the image with its digest.
 
     Layers that arrived are kept by the Engine, so a further try goes on from there. Raises ImageNotFound, PullFailed
-    and its kinds; RuntimeTrouble where the runtime itself does not answer.
+    and its kinds; RuntimeTrouble where the runtime itself does not answer (any more).
     """
     means = means or Means()
     waits = list(means.patience.waits_s)
@@ -52,7 +52,7 @@ async def pull(reference: str, runtime: ImageRuntime, say: Say, means: Means | N
         try:
             await trip.make()
             return await ready(reference, runtime)
-        except PullFailed as error:
+        except (PullFailed, RuntimeTrouble) as error:  # an Engine that is restarted midway comes back
             if trip.done > best:
                 best, waits = trip.done, list(means.patience.waits_s)
             if not error.retryable or not waits:
@@ -115,7 +115,7 @@ class _Trip:
             except TimeoutError as error:
                 raise PullStalled(reference=self._reference, seconds=silence, done=Bytes(self.done)) from error
 
-    def _translated(self, error: RuntimeTrouble) -> Exception:
+    def _translated(self, error: RuntimeTrouble) -> AgentError:
         """A registry's refusal; an engine that does not answer stays what it is."""
         if not error.code.endswith((".pull_failed", ".pull_refused")):
             return error

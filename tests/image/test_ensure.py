@@ -180,8 +180,10 @@ async def test_a_refusal_is_not_tried_again(error: PullFailed, kind: type[Except
 
 
 async def test_a_runtime_that_does_not_answer_is_said_as_such(means: Means) -> None:
-    """It says nothing about the image, and the loop asks again."""
-    runtime = Pulls([RuntimeUnreachable(action="pull", why="no socket")])
+    """It says nothing about the image; one that is restarted comes back in time."""
+    away = RuntimeUnreachable(action="pull", why="no socket")
+    assert await ensure(pulled(), Pulls([away], [progress(1)]), Heard(), means=means)
+    runtime = Pulls([away], [away], [away])
     with pytest.raises(RuntimeUnreachable):
         await ensure(pulled(), runtime, Heard(), means=means)
 
