@@ -7,6 +7,7 @@ the host change, and it does not have to be root. A group is fetched once; later
 from __future__ import annotations
 
 import fcntl
+import functools
 import hashlib
 import json
 import os
@@ -81,7 +82,7 @@ def fetch(group: Group) -> Path:
         raise Unavailable(f"cannot unpack {group.name}: this machine has no {', '.join(missing)}")
     with locked(home / "lock"):
         if not root.is_dir():
-            _unpack(group, root, Apt(lab_folder() / "apt"))
+            _unpack(group, root, _updated_apt())
     return root
 
 
@@ -176,9 +177,16 @@ def run(
     return done.stdout
 
 
+@functools.cache
+def _updated_apt() -> Apt:
+    """With the archive's index of now; read once, however many groups follow."""
+    apt = Apt(lab_folder() / "apt")
+    apt.update()
+    return apt
+
+
 def _unpack(group: Group, root: Path, apt: Apt) -> None:
     """Downloads and unpacks beside `root`, then renames: a killed run leaves no half of a group."""
-    apt.update()
     names = apt.closure(group.needed) if group.whole else _offered(group, apt)
     draft = root.with_name(f"{root.name}.draft")
     shutil.rmtree(draft, ignore_errors=True)
