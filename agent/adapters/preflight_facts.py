@@ -53,6 +53,8 @@ class HostPorts:
     sockets: Sockets
     runtime: Runtime | None
     why_none: str = "no container engine is set up"
+    docker_socket: str | None = None
+    """Path of the container engine's socket, by which its process is told from others of that name."""
 
 
 class GatheredFacts:
@@ -61,7 +63,7 @@ class GatheredFacts:
     def __init__(self, ports: HostPorts) -> None:
         self._ports = ports
         self._files = DiskFiles(ports.clock)
-        self._tables = HostTables(ports.clock)
+        self._tables = HostTables(ports.clock, docker_socket=ports.docker_socket)
         self._runtime = RuntimeQuestions(ports.runtime, ports.clock) if ports.runtime else None
         self.gpus: Once[Reading[tuple[Gpu, ...]]] = Once(ports.gpus.read)
         self.driver: Once[Driver] = Once(ports.gpus.driver)
@@ -71,12 +73,14 @@ class GatheredFacts:
         self.gpu_holders: Once[Reading[Holders]] = Once(ports.processes.gpu_holders)
         self.container_engine: Once[Reading[ContainerEngine]] = Once(self._engine)
         self.neighbours: Once[Reading[tuple[Neighbour, ...]]] = Once(self._neighbours)
-        self.lock_limit: Once[Reading[LockLimit]] = Once(self._lock_limit)
         self.toolkit: Once[Reading[Toolkit]] = Once(self._tables.toolkit)
         self.boot: Once[Reading[Boot]] = Once(self._tables.boot)
 
     async def cgroup_memory(self, pid: int) -> Reading[Bytes]:
         return await self._tables.cgroup_memory(pid)
+
+    async def lock_limit(self, in_container: bool) -> Reading[LockLimit]:
+        return await self._tables.lock_limit(in_container)
 
     async def process(self, pid: int) -> Reading[Process]:
         return await self._ports.processes.look(pid)
@@ -117,10 +121,6 @@ class GatheredFacts:
         if isinstance(users, Unknown):
             return users
         return await self._runtime.these({user.container for user in users.value if user.container})
-
-    async def _lock_limit(self) -> Reading[LockLimit]:
-        runtime = self._ports.runtime
-        return await self._tables.lock_limit(runtime.kind == "docker") if runtime else self._none()
 
     def _none(self) -> Unknown:
         return Unknown(self._ports.why_none)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import resource
+import socket
+import struct
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from agent.adapters.procfs import parse_cgroups, parse_keys, pids, read
+from agent.adapters.procfs import parse_cgroups, parse_keys, parse_stat, pids, read
 from agent.adapters.runtime_threads import Threads
 from agent.clock import Clock, Instant
 from agent.host.reading import Known, Reading, Unknown
@@ -31,8 +33,11 @@ ACCOUNTED = (
 class HostTables:
     """Reads of /proc that only the checks need. Whole scans take some 50 µs a process."""
 
-    def __init__(self, clock: Clock, root: Path = Path("/"), deadline_s: float = 5.0) -> None:
+    def __init__(
+        self, clock: Clock, root: Path = Path("/"), docker_socket: str | None = None, deadline_s: float = 5.0
+    ) -> None:
         self._clock = clock
+        self._socket = docker_socket
         self._root = root
         self._proc = root / "proc"
         self._deadline = deadline_s
@@ -114,15 +119,37 @@ class HostTables:
         return self._limit("the agent", "self", limit)
 
     def _of_docker(self) -> Reading[LockLimit]:
-        """Of containerd, whose children become the containers, or of dockerd where that cannot be told apart."""
-        daemons = self._named("containerd") or self._named("dockerd")
-        if len(daemons) != 1:
-            return Unknown("the process that starts containers cannot be told" if daemons else "no dockerd shows here")
-        now = self._clock.now()
-        limits = read(self._proc / str(daemons[0]) / "limits", now)
+        """Of containerd, whose children become the containers; of dockerd where no containerd shows."""
+        dockerd = self._dockerd()
+        if isinstance(dockerd, Unknown):
+            return dockerd
+        pid = self._containerd_of(dockerd.value) or dockerd.value
+        limits = read(self._proc / str(pid) / "limits", dockerd.at)
         if isinstance(limits, Unknown):
             return limits
-        return self._limit(f"{self._name(daemons[0])} (pid {daemons[0]})", str(daemons[0]), hard_limit(limits.value))
+        return self._limit(f"{self._name(pid)} (pid {pid})", str(pid), hard_limit(limits.value))
+
+    def _dockerd(self) -> Reading[int]:
+        """Who listens on the socket; by name where that is systemd in its place, or may not be asked."""
+        now = self._clock.now()
+        listening = peer_of(self._socket) if self._socket else None
+        if listening is not None and self._name(listening) == "dockerd":
+            return Known(listening, now)
+        named = self._named("dockerd")
+        if len(named) == 1:
+            return Known(named[0], now)
+        return Unknown(f"which of {len(named)} dockerd it is cannot be told" if named else "no dockerd shows here")
+
+    def _containerd_of(self, dockerd: int) -> int | None:
+        """Its own child, else the host's one that is nobody's child but init's."""
+        parents = {pid: self._parent(pid) for pid in self._named("containerd")}
+        own = [pid for pid, parent in parents.items() if parent == dockerd]
+        hosts = [pid for pid, parent in parents.items() if parent == 1]
+        return next(iter(own or hosts), None)
+
+    def _parent(self, pid: int) -> int:
+        stat = read(self._proc / str(pid) / "stat", self._clock.now())
+        return parse_stat(stat.value).ppid if isinstance(stat, Known) and stat.value else 0
 
     def _limit(self, who: str, pid: str, hard: Bytes | None) -> Reading[LockLimit]:
         status = read(self._proc / pid / "status", self._clock.now())
@@ -133,10 +160,10 @@ class HostTables:
 
     def _toolkit(self) -> Reading[Toolkit]:
         """As dockerd sees it: its own search path and its own root, where this process may look at them."""
-        dockerd = self._named("dockerd")
-        own = read(self._proc / str(dockerd[0]) / "environ", self._clock.now()) if len(dockerd) == 1 else None
+        dockerd = self._dockerd()
+        own = read(self._proc / str(dockerd.value) / "environ", dockerd.at) if isinstance(dockerd, Known) else dockerd
         path = search_path(own.value) if isinstance(own, Known) else USUAL_PATH
-        root = self._root_of(dockerd[0]) if isinstance(own, Known) else self._root
+        root = self._root_of(dockerd.value) if isinstance(dockerd, Known) and isinstance(own, Known) else self._root
         programs = [root / folder.lstrip("/") / HOOK for folder in path.split(":") if folder]
         hook = next((f"/{program.relative_to(root)}" for program in programs if os.access(program, os.X_OK)), None)
         files = [file for folder in CDI_FOLDERS for file in sorted((root / folder).glob("*nvidia*"))]
@@ -179,6 +206,18 @@ def hard_limit(limits: str) -> Bytes | None:
     row = next(line for line in limits.splitlines() if line.startswith("Max locked memory"))
     hard = row.split()[4]
     return None if hard == "unlimited" else Bytes(int(hard))
+
+
+def peer_of(path: str) -> int | None:
+    """The process that listens on a unix socket, as the kernel tells who connects to it; None where nobody does."""
+    try:
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(1.0)
+            client.connect(path)
+            credentials = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    except OSError:
+        return None
+    return int(struct.unpack("3i", credentials)[0])
 
 
 def search_path(environ: str) -> str:

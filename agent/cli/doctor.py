@@ -5,9 +5,11 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
+    from pathlib import Path
 
     from agent.adapters.preflight_facts import HostPorts
     from agent.adapters.preflight_facts_doctor import HostSurroundings
+    from agent.container.port import Runtime
     from agent.host.model import Host
     from agent.preflight.model import Finding
     from agent.settings.model import Settings
@@ -67,7 +69,6 @@ async def examined(settings: Settings, problem: str, advice: str) -> tuple[tuple
 
 
 def ports_of(settings: Settings) -> HostPorts:
-    from agent.adapters.docker_runtime import DockerRuntime
     from agent.adapters.nvml import NvmlGpus
     from agent.adapters.preflight_facts import HostPorts
     from agent.adapters.procfs_host import ProcHost
@@ -76,17 +77,39 @@ def ports_of(settings: Settings) -> HostPorts:
     from agent.clock import SystemClock
 
     clock = SystemClock()
-    docker = DockerRuntime(settings.docker.host, min(settings.docker.timeout_s, 5.0))
+    runtime, why = docker(settings)
     return HostPorts(
         clock=clock,
         gpus=NvmlGpus(clock),
         host=ProcHost(clock),
         processes=ProcProcesses(clock),
         sockets=ProcSockets(clock),
-        runtime=None if settings.runtime == "process" else docker,
-        why_none="the site says runtime: process",
-        docker_socket=settings.docker.host.removeprefix("unix://"),
+        runtime=runtime,
+        why_none=why,
+        docker_socket=str(socket_of(settings)),
     )
+
+
+def docker(settings: Settings) -> tuple[Runtime | None, str]:
+    """The container engine; None with the reason where there is none to ask."""
+    if settings.runtime == "process":
+        return None, "the site says runtime: process"
+    if not settings.docker.host.startswith("unix://"):
+        return (
+            None,
+            f"{settings.docker.host} is not on this host: its processes and cards could not be watched from here",
+        )
+    if not socket_of(settings).exists():
+        return None, f"there is no {socket_of(settings)}"
+    from agent.adapters.docker_runtime import DockerRuntime
+
+    return DockerRuntime(settings.docker.host, min(settings.docker.timeout_s, 5.0)), ""
+
+
+def socket_of(settings: Settings) -> Path:
+    from pathlib import Path
+
+    return Path(settings.docker.host.removeprefix("unix://"))
 
 
 def around(settings: Settings) -> HostSurroundings:
@@ -103,9 +126,8 @@ def around(settings: Settings) -> HostSurroundings:
         Place(Path("/dev/nvidiactl"), both, "NVML is read through it"),
         Place(Path("/dev/kmsg"), os.R_OK, "the kernel tells of Xid errors there"),
     ]
-    if settings.runtime != "process" and settings.docker.host.startswith("unix://"):
-        socket = Path(settings.docker.host.removeprefix("unix://"))
-        places.append(Place(socket, both, "containers are run through it (group docker)"))
+    if settings.runtime != "process":
+        places.append(Place(socket_of(settings), both, "containers are run through it (group docker)"))
     return HostSurroundings(SystemClock(), settings.paths.state / RECORD, places)
 
 

@@ -25,8 +25,10 @@ def accepting(finding: Finding, accepted: frozenset[str]) -> dict[str, Any]:
     return {"accepted": True} if finding.refuses and finding.check in accepted else {}
 
 
-def as_text(findings: Sequence[Finding], accepted: frozenset[str] = frozenset(), colour: bool = False) -> str:
-    """Failures first with need, origin and cure; what passed in one line; at last whether it may be deployed."""
+def as_text(
+    findings: Sequence[Finding], accepted: frozenset[str] = frozenset(), colour: bool = False, last: str = ""
+) -> str:
+    """Failures first with need, origin and cure; what passed in one line; `last`, or whether it may be deployed."""
     telling = [finding for finding in findings if finding.level not in (Level.UNKNOWN, Level.PASS)]
     width = max((len(finding.check) for finding in telling), default=0)
     lines: list[str] = []
@@ -37,7 +39,7 @@ def as_text(findings: Sequence[Finding], accepted: frozenset[str] = frozenset(),
             lines += block(finding, width, finding.check in accepted, colour)
     if good := [finding.check for finding in findings if finding.level is Level.PASS]:
         lines.append(f"{paint(Level.PASS, colour)}  {', '.join(good)}")
-    return "\n".join([*lines, verdict(findings, accepted)])
+    return "\n".join([*lines, last or verdict(findings, accepted)])
 
 
 def unknowns(findings: Sequence[Finding], accepted: frozenset[str], colour: bool) -> Iterator[str]:

@@ -14,7 +14,7 @@ import pytest
 
 from agent.adapters.nvml import NvmlGpus
 from agent.adapters.preflight_facts import GatheredFacts, HostPorts, Once
-from agent.adapters.preflight_facts_proc import HostTables
+from agent.adapters.preflight_facts_proc import HostTables, peer_of
 from agent.adapters.preflight_facts_runtime import RuntimeQuestions, neighbour_of
 from agent.adapters.procfs_host import ProcHost
 from agent.adapters.procfs_processes import ProcProcesses
@@ -184,6 +184,11 @@ Max locked memory         8388608              {}             bytes
 """
 
 
+def stat(pid: int, name: str, parent: int) -> str:
+    return f"{pid} ({name}) S {parent} " + " ".join(["0"] * 40)
+
+
+@pytest.mark.parametrize("parent", [7, 1], ids=["of dockerd", "of the host"])
 @pytest.mark.parametrize(
     ("hard", "capabilities", "expect"),
     [
@@ -192,26 +197,50 @@ Max locked memory         8388608              {}             bytes
         ("8388608", "000001ffffffffff", (Bytes.mib(8), True)),
     ],
 )
-async def test_what_starts_containers_may_lock(tmp_path: Path, hard: str, capabilities: str, expect: Any) -> None:
+async def test_what_starts_containers_may_lock(
+    tmp_path: Path, hard: str, capabilities: str, expect: Any, parent: int
+) -> None:
     files = {
         "proc/7/comm": "dockerd\n",
         "proc/8/comm": "containerd\n",
+        "proc/8/stat": stat(8, "containerd", parent),
+        "proc/9/comm": "containerd\n",
+        "proc/9/stat": stat(9, "containerd", 4711),
         "proc/8/limits": LIMITS.format(hard),
         "proc/8/status": f"Name:\tcontainerd\nCapEff:\t{capabilities}\n",
     }
-    limit = await root(tmp_path, files).lock_limit(docker=True)
+    limit = await root(tmp_path, files).lock_limit(True)
     assert isinstance(limit, Known)
     assert (limit.value.who, limit.value.hard, limit.value.raises) == ("containerd (pid 8)", *expect)
 
 
 async def test_two_daemons_cannot_be_told_apart(tmp_path: Path) -> None:
     files = {"proc/7/comm": "dockerd\n", "proc/8/comm": "dockerd\n"}
-    assert isinstance(await root(tmp_path, files).lock_limit(docker=True), Unknown)
-    assert isinstance(await root(tmp_path / "none", {}).lock_limit(docker=True), Unknown)
+    assert isinstance(await root(tmp_path, files).lock_limit(True), Unknown)
+    assert isinstance(await root(tmp_path / "none", {}).lock_limit(True), Unknown)
+
+
+async def test_who_listens_on_the_socket_is_asked_of_the_kernel(tmp_path: Path) -> None:
+    """Of two daemons of that name, the one behind the socket counts: here this process, by another name."""
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(tmp_path / "docker.sock"))
+        server.listen()
+        assert peer_of(str(tmp_path / "docker.sock")) == os.getpid()
+        files = {
+            f"proc/{os.getpid()}/comm": "dockerd\n",
+            f"proc/{os.getpid()}/limits": LIMITS.format("unlimited"),
+            f"proc/{os.getpid()}/status": "CapEff:\t0\n",
+            "proc/999999/comm": "dockerd\n",
+        }
+        root(tmp_path, files)
+        limit = await HostTables(CLOCK, tmp_path, str(tmp_path / "docker.sock")).lock_limit(True)
+    assert isinstance(limit, Known)
+    assert limit.value.who == f"dockerd (pid {os.getpid()})"
+    assert peer_of(str(tmp_path / "none.sock")) is None
 
 
 async def test_the_agents_own_limit() -> None:
-    limit = await HostTables(CLOCK).lock_limit(docker=False)
+    limit = await HostTables(CLOCK).lock_limit(False)
     assert isinstance(limit, Known)
     hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)[1]
     assert limit.value.hard == (None if hard == resource.RLIM_INFINITY else hard)

@@ -268,7 +268,7 @@ class FakeFacts:
     async def image(self, reference: str) -> Reading[Image | None]:
         return self.images
 
-    async def lock_limit(self) -> Reading[LockLimit]:
+    async def lock_limit(self, in_container: bool) -> Reading[LockLimit]:
         return self.limit
 
     async def toolkit(self) -> Reading[Toolkit]:

@@ -21,7 +21,10 @@ async def look(case: Case) -> Answer:
     need = wanted(case)
     if need is None:
         return good("the launch asks for no more than the default")
-    reading = await case.facts.lock_limit()
+    engine = await case.facts.container_engine()
+    if case.in_container and isinstance(engine, Unknown):
+        return unknown(engine.reason)
+    reading = await case.facts.lock_limit(case.in_container)
     words = "no limit" if need == UNLIMITED else f"{Bytes(need)}"
     origin = "--ulimit memlock of the launch" if case.in_container and case.need(ID) is None else ""
     if isinstance(reading, Unknown):
