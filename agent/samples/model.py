@@ -8,7 +8,8 @@ from enum import StrEnum
 
 from agent.clock import Instant
 from agent.container.port import ContainerView, StopRequest
-from agent.engines.model import EngineReading, LogEvent
+from agent.engines.model import EngineReading, LogEvent, Pong
+from agent.samples.marks import Marks
 
 
 class Miss(StrEnum):
@@ -99,6 +100,13 @@ class Canary:
     seconds: float
     why: str
     timed_out: bool = False
+    status: int | None = None
+    """HTTP status of the answer; None where there was none. 4xx says that the question was wrong, not the engine."""
+
+    @property
+    def refused_us(self) -> bool:
+        """The engine would not take this question (key, model's name, path): it settles nothing."""
+        return not self.token and self.status is not None and 400 <= self.status < 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +117,8 @@ class Sample:
     container: ContainerView | Missed
     scrape: EngineReading | Missed
     health: Health | Missed | None = None
+    ping: Pong | Missed | None = None
+    """The scheduler's own answer, where the engine offers such a question."""
     connections: Connections | Missed | None = None
     activity: Activity | Missed | None = None
     gpus: tuple[GpuSample, ...] | Missed | None = None
@@ -132,18 +142,19 @@ class Window:
     """The samples of one generation, oldest first, with what is older than the oldest and still matters.
 
     `started`: when this generation's container was started. `ready`: when it was first seen ready, None before.
-    `adopted`: the agent did not see the start. `learned`: figures calibrated from this engine's own past
-    (`prefill_tok_s`, `start_s`, `idle_power_w.<uuid>`).
+    `learned`: figures calibrated from this engine's own past (`prefill_s` of `prefill_tokens`, `start_s`,
+    `idle_power_w.<uuid>`).
     """
 
     samples: tuple[Sample, ...]
     started: Instant
     ready: Instant | None = None
     phases: tuple[LogEvent, ...] = ()
-    """All start-up events of this generation so far."""
+    """The steps of this generation's start-up so far, the newest line of each."""
     failures: tuple[LogEvent, ...] = ()
-    """All failure lines of this generation so far, oldest first."""
+    """Failure lines that may still be the cause of what is seen now, oldest first."""
     learned: Mapping[str, float] = field(default_factory=dict)
+    marks: Marks = field(default_factory=Marks)
 
     @property
     def last(self) -> Sample:
@@ -152,3 +163,10 @@ class Window:
     @property
     def now(self) -> Instant:
         return self.samples[-1].at
+
+    def tail(self, seconds: float) -> tuple[Sample, ...]:
+        """The samples of the last so many seconds, oldest first; the newest always."""
+        first = len(self.samples) - 1
+        while first > 0 and self.now - self.samples[first - 1].at <= seconds:
+            first -= 1
+        return self.samples[first:]

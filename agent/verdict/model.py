@@ -56,6 +56,8 @@ class Verdict:
     progress: float | None = None
     seconds_since_progress: float | None = None
     wants_canary: bool = False
+    canary_timeout_s: float | None = None
+    """How long that canary may take: short where nothing runs, else long enough for a prefill ahead of it."""
     blind: tuple[str, ...] = ()
     figures: dict[str, Any] = field(default_factory=dict)
     """Numbers for the export: requests_running, zombie_requests, zombie_kv_tokens, decode_tok_s, …"""

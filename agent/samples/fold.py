@@ -1,0 +1,273 @@
+"""One sample's effect on what is remembered, signal by signal (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from agent.clock import Instant
+from agent.engines.model import EngineReading, LogEvent, Pong, RankReading
+from agent.samples.marks import Answers, Canaries, Clients, Effort, Gauge, RankMark
+from agent.samples.model import Activity, Canary, Connections, GpuSample, Health, Miss, Missed, Sample
+
+GAUGES = frozenset({"kv_usage", "running", "waiting", "held", "retracted", "grammar_queue", "decode_lengths"})
+"""Components of progress that may fall; a fall of any other is an engine that began anew."""
+
+STILL_TOKENS = 4096.0
+"""Tokens made a request with the KV gauge at rest that show that it never moves: more than any block holds."""
+BUSY_CPU = 0.05
+"""Cores that count as work: a waiting engine's polling takes less."""
+MOVED_GPU_BYTES = 16 << 20
+JIT_BREAK_S = 60.0
+"""Compilers come one after the other; a longer pause ends a compilation."""
+BLIND = frozenset({Miss.NOT_ASKED, Miss.UNSUPPORTED, Miss.NO_RIGHTS, Miss.HTTP})
+"""Ways of not being scraped that say nothing about the engine's health: there are no metrics to be had."""
+
+
+def hold(since: Instant | None, holds: bool | None, at: Instant) -> Instant | None:
+    """Since when something holds: from now on, as before, no longer; what is unknown changes nothing."""
+    if holds is None:
+        return since
+    return (since or at) if holds else None
+
+
+# ── ranks ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def fold_ranks(
+    before: Mapping[str, RankMark], reading: EngineReading, restarted: bool, at: Instant
+) -> dict[str, RankMark]:
+    """The ranks after a good scrape. One that this scrape does not name keeps its last state: nothing new was said."""
+    after = dict(before)
+    for rank in reading.ranks:
+        known = None if restarted else before.get(rank.rank)
+        after[rank.rank] = fold_rank(known, rank, at)
+    return after
+
+
+def fold_rank(before: RankMark | None, rank: RankReading, at: Instant) -> RankMark:
+    if before is None or fell(before.last, rank):
+        gauge = before.gauge if before else Gauge.UNKNOWN
+        return RankMark(last=rank, progressed=at, since=at, gauge=gauge)
+    moved = dict(before.last.progress) != dict(rank.progress)
+    gauge, still = fold_gauge(before, rank)
+    return replace(before, last=rank, progressed=at if moved else before.progressed, gauge=gauge, still_tokens=still)
+
+
+def fell(before: RankReading, now: RankReading) -> bool:
+    """A counter went down: the engine restarted by itself, and everything is measured from here on."""
+    return any(
+        now.progress[name] < value
+        for name, value in before.progress.items()
+        if name not in GAUGES and name in now.progress
+    )
+
+
+def fold_gauge(before: RankMark, rank: RankReading) -> tuple[Gauge, float]:
+    """Whether the KV gauge follows the work, learned while the same requests run."""
+    last = before.last
+    if before.gauge is Gauge.SHOWN or rank.kv_usage is None or last.kv_usage is None:
+        return before.gauge, before.still_tokens
+    same = (last.running, last.waiting, last.finished) == (rank.running, rank.waiting, rank.finished)
+    if not same or not rank.running:
+        return before.gauge, before.still_tokens
+    if rank.kv_usage != last.kv_usage:
+        return Gauge.SHOWN, 0.0
+    made = (rank.generation_tokens or 0.0) - (last.generation_tokens or 0.0)
+    still = before.still_tokens + max(0.0, made) / rank.running
+    return (Gauge.REFUTED if still >= STILL_TOKENS else before.gauge), still
+
+
+def work_of(ranks: Mapping[str, RankMark]) -> float | None:
+    """Requests in all schedulers, None where no rank says."""
+    known = [mark.last.work for mark in ranks.values() if mark.last.work is not None]
+    return sum(known) if known else None
+
+
+# ── clients ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def fold_clients(
+    before: Clients, sample: Sample, work: float | None, token: Instant | None, standing_s: float
+) -> Clients:
+    """Connections against requests. The agent's own canary is no connection here, and no request either.
+
+    `token`: when a canary was last answered; requests that are gone after it, with nobody connected, were never there.
+    """
+    at = sample.at
+    if not isinstance(sample.connections, Connections) or not isinstance(sample.scrape, EngineReading):
+        return replace(before, stale_gauge=None)
+    clients = sample.connections.established
+    requests = None if work is None else max(0.0, work - (1.0 if sample.canary_out else 0.0))
+    standing = hold(before.standing, requests == 0 and clients > 0, at)
+    since = before.clientless
+    stale = since is not None and requests == 0 and clients == 0 and token is not None and token - since >= 0
+    return Clients(
+        clientless=hold(since, requests is not None and requests > 0 and clients == 0, at),
+        outnumbered=hold(before.outnumbered, requests is not None and requests > clients > 0, at),
+        standing=standing,
+        pooled=clients > 0 and (before.pooled or (standing is not None and at - standing >= standing_s)),
+        stale_gauge=at if stale else None,
+    )
+
+
+# ── answers ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def fold_answers(before: Answers, sample: Sample, scrape_is_ping: bool) -> Answers:
+    at, scrape, health = sample.at, sample.scrape, sample.health
+    failing = isinstance(scrape, Missed) and scrape.kind not in BLIND
+    refused = isinstance(scrape, Missed) and scrape.kind is Miss.REFUSED
+    after = replace(
+        before,
+        scraped=before.scraped if isinstance(scrape, Missed) else at,
+        failing=hold(before.failing, failing, at),
+        refused=hold(before.refused, refused or health_refused(sample), at),
+        unhealthy=hold(before.unhealthy, health.status >= 500 if isinstance(health, Health) else None, at),
+        health_lost=hold(before.health_lost, None if health is None else isinstance(health, Missed), at),
+    )
+    alive, age = ping_of(sample, scrape_is_ping)
+    if alive is None:
+        return after
+    return replace(
+        after,
+        ping_lost=hold(before.ping_lost, not alive, at),
+        ping_misses=0 if alive else before.ping_misses + 1,
+        ping_ok=at if alive else before.ping_ok,
+        heartbeat=age if alive else before.heartbeat,
+    )
+
+
+def health_refused(sample: Sample) -> bool:
+    """An engine without metrics, whose port refuses the health path."""
+    blind = isinstance(sample.scrape, Missed) and sample.scrape.kind in BLIND
+    return blind and isinstance(sample.health, Missed) and sample.health.kind is Miss.REFUSED
+
+
+def ping_of(sample: Sample, scrape_is_ping: bool) -> tuple[bool | None, float | None]:
+    """Whether the scheduler's loop answered (None: was not asked, or cannot be), and its heartbeat's age."""
+    ping = sample.ping
+    if isinstance(ping, Pong):
+        return ping.alive, ping.age
+    if isinstance(ping, Missed):
+        return (False if ping.kind is Miss.TIMEOUT else None), None
+    if scrape_is_ping and isinstance(sample.scrape, EngineReading):
+        return True, None
+    if scrape_is_ping and isinstance(sample.scrape, Missed) and sample.scrape.kind is Miss.TIMEOUT:
+        return False, None
+    return None, None
+
+
+# ── canaries ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def fold_canaries(before: Canaries, sample: Sample, idle: bool, progressed: bool) -> Canaries:
+    """`idle`: nothing ran when this sample was taken; `progressed`: the engine proved alive since the last one."""
+    at = sample.at
+    after = before if not progressed else replace(before, strikes=0)
+    if sample.canary is not None:
+        after = fold_answer(after, sample.canary, at)
+    if sample.canary_out and before.out is None:
+        return replace(after, out=at, asked_idle=idle)
+    return replace(after, out=before.out if sample.canary_out else None)
+
+
+def fold_answer(before: Canaries, canary: Canary, at: Instant) -> Canaries:
+    ended = replace(before, ended=at, unfit="")
+    if canary.token:
+        return replace(ended, token=at, strikes=0)
+    if canary.refused_us:
+        return replace(ended, unfit=canary.why)
+    return replace(ended, strikes=before.strikes + 1, struck=at, struck_after=canary.seconds, struck_why=canary.why)
+
+
+# ── effort ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def fold_effort(before: Effort, previous: Sample | None, sample: Sample, idle: bool) -> Effort:
+    """Log, disk, processor, GPU memory and power: what says "at work" without the engine's own word."""
+    at = sample.at
+    wrote = sample.log_lines > sum(1 for event in sample.log if event.hang)
+    compiles = any(event.jit for event in sample.log) or bool(compilers(sample))
+    return replace(
+        before,
+        moved=at if wrote or compiles or moved(previous, sample) else before.moved,
+        wrote=at if wrote else before.wrote,
+        spoke=at if any(event.progress for event in sample.log) else before.spoke,
+        jit=at if compiles else before.jit,
+        jit_since=jit_since(before, compiles, at),
+        hang=at if any(event.hang for event in sample.log) else before.hang,
+        draining=before.draining or (at if any(event.draining for event in sample.log) else None),
+        idle_power=least_power(before.idle_power, sample) if idle else before.idle_power,
+    )
+
+
+def jit_since(before: Effort, compiles: bool, at: Instant) -> Instant | None:
+    recent = before.jit is not None and at - before.jit <= JIT_BREAK_S
+    if compiles:
+        return before.jit_since if recent and before.jit_since is not None else at
+    return before.jit_since if recent else None
+
+
+def compilers(sample: Sample) -> tuple[str, ...]:
+    return sample.activity.compilers if isinstance(sample.activity, Activity) else ()
+
+
+def moved(previous: Sample | None, sample: Sample) -> bool:
+    """The disk, the processor or the cards' memory did something between two samples."""
+    if previous is None:
+        return True
+    cores = cpu_cores(previous, sample)
+    return (cores is not None and cores >= BUSY_CPU) or read_more(previous, sample) or memory_moved(previous, sample)
+
+
+def cpu_cores(previous: Sample, sample: Sample) -> float | None:
+    """Cores that the container's processes used on average between two samples; None where it cannot be told."""
+    first, second = previous.activity, sample.activity
+    seconds = sample.at - previous.at
+    if not isinstance(first, Activity) or not isinstance(second, Activity) or seconds <= 0:
+        return None
+    used = second.cpu_seconds - first.cpu_seconds
+    return None if used < 0 else used / seconds
+
+
+def read_more(previous: Sample, sample: Sample) -> bool:
+    first, second = previous.activity, sample.activity
+    if not isinstance(first, Activity) or not isinstance(second, Activity):
+        return False
+    return first.io_bytes is not None and second.io_bytes is not None and second.io_bytes > first.io_bytes
+
+
+def memory_moved(previous: Sample, sample: Sample) -> bool:
+    first = {gpu.uuid: gpu.memory_used for gpu in cards(previous)}
+    return any(
+        gpu.memory_used is not None
+        and (before := first.get(gpu.uuid)) is not None
+        and abs(gpu.memory_used - before) >= MOVED_GPU_BYTES
+        for gpu in cards(sample)
+    )
+
+
+def cards(sample: Sample) -> tuple[GpuSample, ...]:
+    return sample.gpus if isinstance(sample.gpus, tuple) else ()
+
+
+def least_power(before: Mapping[str, float], sample: Sample) -> dict[str, float]:
+    seen = {gpu.uuid: gpu.power_w for gpu in cards(sample) if gpu.power_w is not None}
+    return {**before, **{uuid: min(power, before.get(uuid, power)) for uuid, power in seen.items()}}
+
+
+# ── log ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def fold_phases(before: tuple[LogEvent, ...], fresh: tuple[LogEvent, ...]) -> tuple[LogEvent, ...]:
+    """The newest line of each step, in the order in which the steps came."""
+    phases = list(before)
+    for event in fresh:
+        if event.phase is None:
+            continue
+        if phases and phases[-1].phase is event.phase:
+            phases[-1] = event
+        else:
+            phases.append(event)
+    return tuple(phases[-100:])

@@ -1,0 +1,168 @@
+"""The window: samples folded one by one, bounded, with what is older and still matters (pure)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import replace
+
+from agent.clock import Instant
+from agent.engines.model import EngineReading, LogEvent, Phase
+from agent.plan.watch import Watch
+from agent.samples.fold import (
+    fold_answers,
+    fold_canaries,
+    fold_clients,
+    fold_effort,
+    fold_phases,
+    fold_ranks,
+    work_of,
+)
+from agent.samples.marks import Canaries, Clients, Marks, XidSeen
+from agent.samples.model import Connections, Health, Miss, Missed, Sample, Window
+
+KEPT_S = 1800.0
+KEPT_SAMPLES = 4096
+KEPT_FAILURES = 100
+KEPT_XIDS = 100
+STALE_FAILURE_S = 60.0
+"""A failure line that tokens followed for so long was not the end of the engine."""
+GAP_PERIODS = 3.0
+GAP_S = 15.0
+"""So long a tick may take on a loaded host without being taken for a gap in which nobody looked."""
+ABSENT = frozenset({Miss.REFUSED, Miss.TIMEOUT, Miss.BROKEN, Miss.GONE})
+
+
+class WindowBuilder:
+    """Folds one generation's samples. `ready` is given where the agent adopts an engine that was ready before."""
+
+    def __init__(
+        self,
+        started: Instant,
+        watch: Watch,
+        *,
+        ready: Instant | None = None,
+        learned: Mapping[str, float] | None = None,
+        scrape_is_ping: bool = False,
+    ) -> None:
+        self._watch = watch
+        self._scrape_is_ping = scrape_is_ping
+        self._keep = max(KEPT_S, 2 * (watch.stall_blind.seconds or 0.0))
+        self._samples: deque[Sample] = deque(maxlen=KEPT_SAMPLES)
+        self._failures: list[tuple[Instant, LogEvent]] = []
+        self._process: float | None = None
+        self._oom_first: int | None = None
+        power = {key.removeprefix("idle_power_w."): value for key, value in (learned or {}).items() if "." in key}
+        marks = Marks()
+        marks = replace(marks, effort=replace(marks.effort, idle_power=power))
+        self._window = Window((), started, ready, learned=dict(learned or {}), marks=marks)
+
+    def add(self, sample: Sample) -> Window:
+        """The window with one sample more, which is newer than those before."""
+        previous = self._samples[-1] if self._samples else None
+        gap = max(GAP_PERIODS * self._watch.period.value, GAP_S)
+        if previous is not None and sample.at - previous.at > gap:
+            self._forget(sample.at)
+            previous = None
+        self._samples.append(sample)
+        while sample.at - self._samples[0].at > self._keep:
+            self._samples.popleft()
+        marks = self._marks(previous, sample)
+        window = self._window
+        self._window = replace(
+            window,
+            samples=tuple(self._samples),
+            ready=window.ready or (sample.at if is_ready(sample, window.phases) else None),
+            phases=fold_phases(window.phases, sample.log),
+            failures=tuple(event for _, event in self._failures),
+            marks=replace(marks, failed=tuple(at for at, _ in self._failures)),
+        )
+        return self._window
+
+    def _forget(self, at: Instant) -> None:
+        """Nobody looked for a while (a suspended host, a busy agent): silence is measured from here on."""
+        self._samples.clear()
+        marks = self._window.marks
+        ranks = {name: replace(mark, progressed=at) for name, mark in marks.ranks.items()}
+        effort = replace(marks.effort, moved=at, wrote=None, spoke=None, jit=None, jit_since=None, hang=None)
+        self._window = replace(
+            self._window,
+            marks=Marks(
+                ranks=ranks,
+                effort=effort,
+                clients=Clients(pooled=marks.clients.pooled),
+                canaries=Canaries(),
+                xids=marks.xids,
+                oom_kills=marks.oom_kills,
+                since=at,
+                blind=marks.blind,
+            ),
+        )
+
+    def _marks(self, previous: Sample | None, sample: Sample) -> Marks:
+        before = self._window.marks
+        ranks, progressed = before.ranks, False
+        if isinstance(sample.scrape, EngineReading):
+            ranks = fold_ranks(before.ranks, sample.scrape, self._restarted(sample.scrape), sample.at)
+            progressed = any(mark.progressed is sample.at for mark in ranks.values())
+        work = work_of(ranks)
+        effort = fold_effort(before.effort, previous, sample, idle=work == 0)
+        self._note_failures(sample, progressed)
+        proved = progressed or effort.spoke is sample.at
+        canaries = fold_canaries(before.canaries, sample, idle=is_idle(sample, work), progressed=proved)
+        return Marks(
+            ranks=ranks,
+            clients=fold_clients(before.clients, sample, work, canaries.token, self._watch.standing.value),
+            answers=fold_answers(before.answers, sample, self._scrape_is_ping),
+            canaries=canaries,
+            effort=effort,
+            xids=self._xids(before, sample),
+            oom_kills=self._oom(sample),
+            since=before.since or sample.at,
+            blind=sample.scrape.blind if isinstance(sample.scrape, EngineReading) else before.blind,
+        )
+
+    def _restarted(self, reading: EngineReading) -> bool:
+        """Another process answers than before."""
+        start, known = reading.process_start, self._process
+        self._process = start if start is not None else known
+        return start is not None and known is not None and start != known
+
+    def _note_failures(self, sample: Sample, progressed: bool) -> None:
+        """Keep failure lines until the engine has gone on for a while after them; of many, the first."""
+        if progressed and self._window.ready is not None:
+            self._failures = [(at, event) for at, event in self._failures if sample.at - at < STALE_FAILURE_S]
+        fresh = [(sample.at, event) for event in sample.log if event.failure is not None]
+        self._failures = (self._failures + fresh)[:KEPT_FAILURES]
+
+    def _xids(self, before: Marks, sample: Sample) -> tuple[XidSeen, ...]:
+        fresh = tuple(XidSeen(xid.uuid, xid.number, xid.text, sample.at) for xid in sample.xids)
+        return (before.xids + fresh)[-KEPT_XIDS:]
+
+    def _oom(self, sample: Sample) -> int | None:
+        """Kills since this generation was first looked at."""
+        if sample.oom_kills is None:
+            return self._window.marks.oom_kills
+        if self._oom_first is None or sample.oom_kills < self._oom_first:
+            self._oom_first = sample.oom_kills
+        return sample.oom_kills - self._oom_first
+
+
+def is_idle(sample: Sample, work: float | None) -> bool:
+    """Nothing runs by the engine's own word, or, where it has none, nobody is connected."""
+    if work is not None:
+        return work == 0
+    return isinstance(sample.connections, Connections) and sample.connections.established == 0
+
+
+def is_ready(sample: Sample, phases: tuple[LogEvent, ...]) -> bool:
+    """The engine serves: its health path says 200, or, where that is not asked, its metrics or its log say so."""
+    if isinstance(sample.health, Health):
+        return sample.health.status == 200
+    if isinstance(sample.health, Missed) and sample.health.kind in ABSENT:
+        return False
+    if isinstance(sample.scrape, EngineReading) and sample.scrape.ranks:
+        return True
+    if isinstance(sample.scrape, Missed) and sample.scrape.kind in ABSENT:
+        return False
+    return any(event.phase is Phase.READY for event in (*phases, *sample.log))

@@ -1,0 +1,35 @@
+"""Is there a container that could be judged?"""
+
+from __future__ import annotations
+
+from agent.container.port import RunState
+from agent.samples.model import Miss, Missed
+from agent.verdict.case import Case
+from agent.verdict.kinds import Kind
+from agent.verdict.model import Judged, Remedy, Verdict
+
+
+def judge(case: Case) -> Verdict | None:
+    """The runtime did not answer, the container is gone, has not run yet, or is paused.
+
+    A runtime that hangs says nothing about the engine: neither healthy nor dead. A container that is gone was removed
+    by somebody, or by a reboot, which the caller knows by the boot's id.
+    """
+    container = case.last.container
+    if isinstance(container, Missed):
+        if container.kind is Miss.GONE:
+            return gone(case, container.why)
+        return Verdict(Judged.UNOBSERVABLE, f"cannot look at the container: {container.why}", blind=("container",))
+    if container.state is RunState.CREATED:
+        return Verdict(Judged.STARTING, "the container is created and not started yet", phase="boot")
+    if container.state is RunState.PAUSED:
+        return Verdict(Judged.ASLEEP, "the container is paused by the runtime; nothing is done to it")
+    if container.state is RunState.REMOVING:
+        return Verdict(Judged.UNOBSERVABLE, "the container is being removed")
+    return None
+
+
+def gone(case: Case, why: str) -> Verdict:
+    if case.last.stop is not None:
+        return Verdict(Judged.STOPPED, "stopped and removed by a person")
+    return Verdict(Judged.DEAD, f"the container is gone: {why}", kind=Kind.GONE, remedy=Remedy.RESTART)

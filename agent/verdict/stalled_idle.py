@@ -1,0 +1,67 @@
+"""Would an engine with nothing to do still give a token?"""
+
+from __future__ import annotations
+
+from agent.verdict.case import Case
+from agent.verdict.kinds import Kind
+from agent.verdict.model import Judged, Remedy, Verdict
+
+STRIKES = 2
+
+
+def judge(case: Case) -> Verdict | None:
+    """A core that hung while idle looks exactly like a healthy idle one: gauges at 0, health 200. One token tells.
+
+    Two canaries in a row without a token, asked while nothing ran, are a hang; progress of any kind between them
+    clears the first. Clients that are connected to an engine with nothing to do are either a pool or wait for a core
+    that does not take their requests: then the canary is asked earlier.
+    """
+    alive, canaries = case.alive, case.marks.canaries
+    if not idle(case) or alive is None:
+        return None
+    if canaries.strikes and canaries.asked_idle and case.struck_since(alive):
+        return struck(case)
+    if case.may_ask and case.now - alive >= ask_after(case):
+        return Verdict(
+            Judged.READY,
+            f"idle; asks for one token, since nothing has shown for {case.now - alive:.0f} s that it lives",
+            wants_canary=True,
+            canary_timeout_s=case.watch.canary_idle_timeout.value,
+        )
+    return None
+
+
+def idle(case: Case) -> bool:
+    """Nothing runs by the engine's own word or, without one, nobody is connected."""
+    if case.blind:
+        return case.clients == 0
+    return case.work == 0 or (case.marks.canaries.asked_idle and bool(case.marks.canaries.strikes))
+
+
+def struck(case: Case) -> Verdict:
+    canaries = case.marks.canaries
+    waiting = f" while {case.clients} clients are connected" if case.clients else ""
+    if canaries.strikes < STRIKES:
+        return Verdict(
+            Judged.SUSPECT,
+            f"an idle engine gave no token in {canaries.struck_after:.0f} s{waiting}; asks once more",
+            kind=Kind.IDLE,
+            wants_canary=case.may_ask,
+            canary_timeout_s=case.watch.canary_idle_timeout.value,
+            evidence=(canaries.struck_why,),
+        )
+    return Verdict(
+        Judged.STALLED,
+        f"nothing runs, and {canaries.strikes} canaries in a row got no token{waiting}",
+        kind=Kind.IDLE,
+        remedy=Remedy.RESTART,
+        evidence=(canaries.struck_why,),
+    )
+
+
+def ask_after(case: Case) -> float:
+    """Seconds without a sign of life before a canary."""
+    patience = case.watch.canary_idle.value
+    if case.clients and not case.marks.clients.pooled:
+        return min(patience, max(case.watch.suspect.value, case.watch.stall.value))
+    return patience

@@ -1,0 +1,106 @@
+"""What can be said of an engine whose metrics do not answer?"""
+
+from __future__ import annotations
+
+from agent.samples.model import Activity, Health, Miss, Missed
+from agent.verdict import cards, signs
+from agent.verdict.case import Case
+from agent.verdict.kinds import Kind
+from agent.verdict.model import Judged, Remedy, Verdict
+
+
+def judge(case: Case) -> Verdict | None:
+    """A failed scrape is never idle, never healthy, and by itself never dead.
+
+    A port that was open and refuses for half a minute while the container runs is dead. Time-outs may be a busy
+    engine: dead only when the health path fails too, for as long as a dozen scrapes, and neither log nor processor nor
+    cards do anything, all of it known. Where the metrics are answered by the scheduler's own loop, its silence under
+    work counts as any other silence does.
+    """
+    refused = refusing(case)
+    if refused is not None:
+        return refused
+    since = case.marks.answers.failing
+    if since is None or case.scraped or case.blind:
+        return None
+    return loop_silent(case) or unresponsive(case) or cannot_look(case)
+
+
+def refusing(case: Case) -> Verdict | None:
+    since = case.marks.answers.refused
+    if since is None:
+        return None
+    seconds = case.now - since
+    if seconds < case.watch.refused.value:
+        return cannot_look(case)
+    return Verdict(
+        Judged.DEAD,
+        f"its port has refused connections for {seconds:.0f} s though it runs and was ready",
+        kind=Kind.REFUSED,
+        remedy=Remedy.RESTART,
+    )
+
+
+def loop_silent(case: Case) -> Verdict | None:
+    """Metrics from the scheduler's loop time out while the HTTP side is up, and requests were running."""
+    silent = case.silent
+    if not case.traits.scrape_is_ping or silent is None or case.compiling:
+        return None
+    _, mark, seconds = silent
+    found = signs.second_signs(case, mark.progressed)
+    if not case.watch.derived or seconds < case.watch.stall.value or not found or not http_up(case):
+        return None
+    return Verdict(
+        Judged.STALLED,
+        f"its scheduler has not answered for {seconds:.0f} s with {mark.last.work:.0f} requests running",
+        kind=Kind.BUSY,
+        remedy=Remedy.RESTART,
+        evidence=found,
+    )
+
+
+def http_up(case: Case) -> bool:
+    return isinstance(case.last.health, Health)
+
+
+def unresponsive(case: Case) -> Verdict | None:
+    """Nothing of it answers and nothing of it moves."""
+    since = case.marks.answers.failing
+    lost = case.marks.answers.health_lost
+    if since is None or lost is None or case.now - since < case.watch.unobservable.value:
+        return None
+    if case.now - lost < case.watch.unobservable.value - case.watch.period.value or not at_rest(case):
+        return None
+    evidence = (*(sign for sign in (signs.processes(case), signs.canary(case, since)) if sign),)
+    return Verdict(
+        Judged.DEAD,
+        f"nothing of it has answered for {case.now - since:.0f} s, and log, processor and cards are at rest",
+        kind=Kind.UNRESPONSIVE,
+        remedy=Remedy.RESTART,
+        evidence=evidence,
+    )
+
+
+def at_rest(case: Case) -> bool:
+    """No line of log for a minute, no processor time, no card at work: all known."""
+    wrote = case.marks.effort.wrote
+    silent = wrote is None or case.now - wrote >= case.watch.suspect.value
+    looked = isinstance(case.last.activity, Activity)
+    return silent and looked and cards.quiet(case) and not cards.working(case) and not case.compiling
+
+
+def cannot_look(case: Case) -> Verdict:
+    scrape = case.last.scrape
+    health = case.last.health
+    why = scrape.why if isinstance(scrape, Missed) else "its port refuses connections"
+    if isinstance(health, Missed) and health.kind is Miss.REFUSED and not isinstance(scrape, Missed):
+        why = health.why
+    scraped = case.marks.answers.scraped
+    last = f"; last seen {case.now - scraped:.0f} s ago" if scraped is not None else ""
+    failing = case.since(case.marks.answers.failing)
+    return Verdict(
+        Judged.UNOBSERVABLE,
+        f"cannot look: {why}{last}",
+        wants_canary=case.may_ask and failing >= case.watch.suspect.value,
+        blind=("metrics",),
+    )
