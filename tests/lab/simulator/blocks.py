@@ -25,6 +25,11 @@ class BlockPool:
         return self.usable - self.used
 
     @property
+    def idle(self) -> int:
+        """Blocks that nobody holds, with content that can be hit."""
+        return len(self._idle)
+
+    @property
     def usage(self) -> float:
         """The share of blocks that requests hold, 0 to 1."""
         return self.used / self.usable

@@ -7,23 +7,20 @@ import signal
 import socket
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import NoReturn
 
 from . import startfail, workers
 from .blocks import BlockPool
-from .clock import Clock
-from .faults import Board, Fault
-from .flags import Launch
-from .hang import ExecutorTimeout, Hangs
+from .dialect import World
+from .faults import Fault
+from .hang import HangEnded, Hangs
 from .line import Line
-from .log import Log, traceback
+from .log import Log
 from .orders import Message, Orders
 from .process import child, set_title
 from .scheduler import Scheduler
 from .sequences import Rates, Step
-from .settings import Settings
-from .startup import Start
 
 _TICK = 0.01  # real seconds: how finely the loop follows its clock
 _IDLE = 0.05  # real seconds between looks at the board
@@ -31,40 +28,32 @@ _LAG = 0.25  # real seconds of steps that are made up for after a pause of the p
 _BLIND_STEP = 0.05  # engine seconds of a step that could schedule nothing
 
 
-@dataclass(frozen=True, slots=True)
-class World:
-    """What all processes of an engine are born with."""
-
-    launch: Launch
-    settings: Settings
-    clock: Clock
-    board: Board
-
-
 class EngineCore:
     """One rank. It talks JSON lines over a socket to the API server, and lives on when that is gone."""
 
     def __init__(self, world: World, connection: socket.socket, rank: int) -> None:
         self.world = world
-        self.log = Log("EngineCore" if world.launch.data_parallel == 1 else f"EngineCore_DP{rank}")
+        self.dialect = world.dialect
+        self.log = world.dialect.log(world.launch, rank)
         self.blocks = world.settings.kv_tokens // world.launch.block_size
         self.scheduler = Scheduler(_rates(world), BlockPool(max(1, self.blocks - 1)), seed=rank)
         self.line = Line(connection)
         self.orders = Orders(self.scheduler, self.line)
-        self.hangs = Hangs(world.board, world.clock, self.log, self.line, world.settings.execute_timeout_s)
+        self.hangs = Hangs(world, self.log, self.line)
         self.workers: list[workers.Worker] = []
         self.inbox: list[Message] = []
         self.step: Step | None = None
         self.step_end = 0.0
         self.free_at = 0.0
         self.last_blind = 0.0
+        self.last_word = 0.0
         self.idle = True
         self.terminated = False
         self.draining: float | None = None
 
     def run(self) -> NoReturn:
         """The process's whole life."""
-        set_title(f"VLLM::{self.log.process}")
+        set_title(self.dialect.title(self.log.process))
         signal.signal(signal.SIGTERM, self._terminate)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
@@ -72,30 +61,24 @@ class EngineCore:
             while True:
                 self._tick()
         except startfail.StartFailure as failure:
-            startfail.tell_core(self.log, self._worker_log(), failure)
+            in_worker = failure.failure.where == "worker"
+            self.dialect.failed(self.log, self._worker_log(), failure.message, in_worker=in_worker)
         except workers.WorkerDied as died:
             if self.terminated:
                 os._exit(0)
-            self.log.alarm("multiproc_executor.py:315", str(died))
-            self._fatal("RuntimeError: Executor failed.")
-        except ExecutorTimeout as timeout:
-            self._fatal(str(timeout))
+            self.dialect.fatal(self.log, str(died), len(self.workers))
+        except HangEnded as ended:
+            self.dialect.fatal(self.log, str(ended), len(self.workers))
         os._exit(1)
 
     def _worker_log(self) -> Log:
-        return Log(self.workers[0].name, self.workers[0].pid) if self.workers else self.log
+        first = self.workers[0] if self.workers else None
+        return self.dialect.worker_log(first.name, first.pid) if first else self.log
 
     def _start(self) -> None:
-        world = self.world
-        self.workers = workers.spawn(world.launch, self.line.socket)
-        Start(world.launch, world.settings, world.clock, world.board, self.log).run(self._worker_log(), self.blocks)
+        self.workers = workers.spawn(self.world, self.line.socket)
+        self.dialect.start(self.world, self.log, self._worker_log(), self.blocks)
         self.line.say(ready={"blocks": self.blocks})
-
-    def _fatal(self, error: str) -> None:
-        self.log.alarm("core.py:1512", "EngineCore encountered a fatal error.")
-        self.log.alarm("core.py:1512", traceback(error, ("engine_core.run_busy_loop()",)))
-        count = len(self.workers)
-        self.log.note("multiproc_executor.py:479", f"[shutdown] Executor: waiting for worker exit count={count}")
 
     def _tick(self) -> None:
         self._obey_faults()
@@ -117,7 +100,8 @@ class EngineCore:
         self.scheduler.slow_decode = _factor(faults.get("slow_decode"))
         self.scheduler.slow_prefill = _factor(faults.get("slow_prefill"))
         if "oom" in faults:
-            self._fatal("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.")
+            error = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+            self.dialect.fatal(self.log, error, len(self.workers))
             os._exit(1)
         if self.step is not None:
             return
@@ -164,16 +148,31 @@ class EngineCore:
         self.inbox.clear()
 
     def _publish(self) -> None:
-        """SchedulerStats: with every step, also one without outputs, and after an abort."""
-        if not self.scheduler.report.steps and not self.orders.refresh:
+        """SchedulerStats: with every step, also one without outputs, and after an abort; a beat where one is due."""
+        if not self.scheduler.report.steps and not self.orders.refresh and not self._beat_due():
             return
         self.orders.refresh = False
-        self.line.say(
-            stats=asdict(self.scheduler.take_report()),
-            running=len(self.scheduler.running),
-            waiting=len(self.scheduler.waiting),
-            usage=0.0 if self.world.board.get("kv_flat") else self.scheduler.pool.usage,
-        )
+        self.last_word = self.world.clock.now()
+        report, gauges = asdict(self.scheduler.take_report()), self._gauges()
+        self.dialect.steps(self.log, report, gauges)
+        self.line.say(stats=report, gauges=gauges)
+
+    def _beat_due(self) -> bool:
+        beat = self.dialect.beat_s
+        return beat is not None and self.idle and self.world.clock.now() - self.last_word >= beat
+
+    def _gauges(self) -> dict[str, float]:
+        pool, block = self.scheduler.pool, self.world.launch.block_size
+        flat = self.world.board.get("kv_flat") is not None
+        return {
+            "running": len(self.scheduler.running),
+            "decoding": sum(1 for request in self.scheduler.running if request.generated),
+            "waiting": len(self.scheduler.waiting),
+            "usage": 0.0 if flat else pool.usage,
+            "used": 0 if flat else pool.used * block,
+            "evictable": pool.idle * block,
+            "total": pool.usable * block,
+        }
 
     def _terminate(self, _number: int, _frame: object) -> None:
         self.terminated = True
@@ -181,24 +180,14 @@ class EngineCore:
     def _drain(self) -> None:
         now = self.world.clock.now()
         if self.draining is None:
-            self.draining = now + self._begin_drain()
+            timeout = self.world.launch.shutdown_timeout
+            self.draining = now + timeout
+            requests = len(self.scheduler.running) + len(self.scheduler.waiting)
+            self.dialect.terminated(self.log, timeout, requests)
         left = any(not r.held for r in self.scheduler.running) or bool(self.scheduler.waiting)
-        if left and now < self.draining:
-            return
-        self.log.note("core.py:1666", "[shutdown] EngineCore: request processing complete; starting resource teardown")
-        self.log.note("core.py:1499", "[shutdown] EngineCore: exiting busy loop")
-        os._exit(0)
-
-    def _begin_drain(self) -> int:
-        timeout = self.world.launch.shutdown_timeout
-        mode = "drain" if timeout else "abort"
-        self.log.note("core.py:1454", "[shutdown] EngineCore: trigger received signal=SIGTERM")
-        self.log.note("core.py:1635", f"[shutdown] EngineCore: start mode={mode} timeout={timeout}s")
-        count = len(self.scheduler.running) + len(self.scheduler.waiting)
-        if timeout and count:
-            what = f"draining in-flight requests count={count} timeout={timeout}s"
-            self.log.note("core.py:1655", f"[shutdown] EngineCore: {what}")
-        return timeout
+        if not left or now >= self.draining:
+            self.dialect.drained(self.log)
+            os._exit(0)
 
 
 def _factor(fault: Fault | None) -> float:

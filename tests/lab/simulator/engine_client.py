@@ -81,8 +81,8 @@ class EngineClient:
 
     def _hear(self, core: Core, message: dict[str, Any]) -> None:
         match message:
-            case {"stats": stats}:
-                self._stats(core.rank, stats, message)
+            case {"stats": stats, "gauges": gauges}:
+                self._stats(core.rank, stats, gauges)
             case {"ready": ready}:
                 core.ready, core.blocks = True, ready["blocks"]
                 if all(c.ready for c in self.cores):
@@ -100,7 +100,7 @@ class EngineClient:
     def _stats(self, rank: int, stats: dict[str, Any], gauges: dict[str, Any]) -> None:
         self.ledger.step(rank, stats)
         if not self.frozen_gauges:
-            self.ledger.metrics.gauges(rank, gauges["running"], gauges["waiting"], gauges["usage"])
+            self.ledger.gauges(rank, gauges)
         for output in (Output(**raw) for raw in stats["outputs"]):
             if (sequence := self.sequences.get(output.id)) is not None:
                 self.ledger.output(sequence, output)

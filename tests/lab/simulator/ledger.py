@@ -78,6 +78,10 @@ class Ledger:
         for tokens in stats["iterations"]:
             self.metrics.observe("iteration_tokens_total", rank, tokens)
 
+    def gauges(self, rank: int, gauges: dict[str, Any]) -> None:
+        """They are as fresh as the last step."""
+        self.metrics.gauges(rank, gauges["running"], gauges["waiting"], gauges["usage"])
+
     def output(self, sequence: Sequence, output: Output) -> None:
         """New tokens of a sequence; the whole prompt is counted with the first."""
         rank = sequence.rank

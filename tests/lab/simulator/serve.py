@@ -13,7 +13,7 @@ from . import cache_config, core_process, startfail
 from .api import Api
 from .clock import Clock
 from .control import Control
-from .core_process import World
+from .dialect import World
 from .ending import Ending
 from .engine_client import Core, EngineClient
 from .faults import Board
@@ -26,6 +26,7 @@ from .process import set_title
 from .settings import Settings
 from .startup import banner
 from .stats import Tally, log_forever
+from .vllm import Vllm
 
 _INTERRUPTED = 128 + signal.SIGINT  # a start is ended by KeyboardInterrupt, whichever signal asks
 
@@ -158,7 +159,7 @@ def _begin(world: World, control: Control) -> tuple[socket.socket, list[Core]]:
 
 def serve(launch: Launch, settings: Settings) -> int:
     """The whole process. Returns its exit code."""
-    world = World(launch, settings, Clock(settings.scale), Board())
+    world = World(launch, settings, Clock(settings.scale), Board(), Vllm())
     control = Control(world.board, world.clock, settings.faults)
     try:
         taken, cores = _begin(world, control)

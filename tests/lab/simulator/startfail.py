@@ -53,10 +53,9 @@ def check_model(launch: Launch, settings: Settings, board: Board) -> None:
         fail("bad_path", launch)
 
 
-def tell_core(log: Log, worker: Log, failure: StartFailure) -> None:
+def tell_core(log: Log, worker: Log, error: str, *, in_worker: bool) -> None:
     """The lines of the engine core, and of its worker where the cause lies there."""
-    error = failure.message
-    if failure.failure.where == "worker" and worker is not log:
+    if in_worker and worker is not log:
         worker.alarm("multiproc_executor.py:953", "WorkerProc failed to start.")
         worker.alarm("multiproc_executor.py:953", traceback(error, ("worker = WorkerProc(*args, **kwargs)",)))
         error = (

@@ -10,8 +10,7 @@ import socket
 from dataclasses import dataclass
 from functools import partial
 
-from .flags import Launch
-from .log import Log
+from .dialect import Dialect, World
 from .process import child, set_title, wait_for
 
 
@@ -29,41 +28,30 @@ class Worker:
     line: socket.socket
 
 
-def names(launch: Launch) -> list[str]:
-    """Worker_PP0_TP0 and so on; an index is left out where there is but one."""
-    made = []
-    for stage in range(launch.pipeline_parallel):
-        for shard in range(launch.tensor_parallel):
-            pp = f"_PP{stage}" if launch.pipeline_parallel > 1 else ""
-            tp = f"_TP{shard}" if launch.tensor_parallel > 1 else ""
-            made.append(f"Worker{pp}{tp}")
-    return made if launch.workers else []
-
-
-def spawn(launch: Launch, foreign: socket.socket) -> list[Worker]:
+def spawn(world: World, foreign: socket.socket) -> list[Worker]:
     """Fork them all; each ends when its core does. They do not keep the core's own line (`foreign`) open."""
     made: list[Worker] = []
-    for rank, name in enumerate(names(launch)):
+    for rank, name in enumerate(world.dialect.crew(world.launch)):
         ours, theirs = socket.socketpair()
         pid = os.fork()
         if pid == 0:
             for unwanted in (ours, foreign, *(worker.line for worker in made)):
                 unwanted.close()
-            child(partial(_serve, name, theirs))
+            child(partial(_serve, world.dialect, name, theirs))
         theirs.close()
         made.append(Worker(name, rank, pid, ours))
     return made
 
 
-def _serve(name: str, line: socket.socket) -> None:
+def _serve(dialect: Dialect, name: str, line: socket.socket) -> None:
     """A worker's life: what comes goes back, until nobody is there."""
-    set_title(f"VLLM::{name}")
+    set_title(dialect.title(name))
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with contextlib.suppress(ConnectionError):
         while step := line.recv(1):
             line.send(step)
-    Log(name).note("multiproc_executor.py:843", "Parent process exited, terminating worker queues")
+    dialect.orphaned(dialect.worker_log(name, os.getpid()))
 
 
 def send(workers: list[Worker]) -> None:
