@@ -8,7 +8,6 @@ with gitserver.running(tmp_path) as server:
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -57,7 +56,7 @@ def needed_environment() -> dict[str, str]:
 
     Raises Unavailable where there is none and none can be unpacked. The unpacked one speaks no HTTP.
     """
-    if shutil.which("git"):
+    if not packages.GIT.is_needed():
         return {}
     root = packages.fetch(packages.GIT)
     own = {"GIT_EXEC_PATH": root / "usr/lib/git-core", "GIT_TEMPLATE_DIR": root / "usr/share/git-core/templates"}

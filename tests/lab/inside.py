@@ -31,7 +31,7 @@ def main() -> int:
         return subprocess.run(options.command, check=False).returncode
     try:
         enter_check()
-        for group in packages.ALL:
+        for group in filter(packages.Group.is_needed, packages.ALL):
             packages.fetch(group)
     except Unavailable as gap:
         print(f"lab: {gap}", file=sys.stderr)

@@ -6,6 +6,7 @@ the host change, and it does not have to be root. A group is fetched once; later
 
 from __future__ import annotations
 
+import enum
 import fcntl
 import functools
 import hashlib
@@ -21,19 +22,34 @@ from pathlib import Path
 from tests.lab.place import HOW_TO_ENTER, Unavailable, is_inside, lab_folder
 
 
+class Depth(enum.Enum):
+    """How much comes along with the packages of a group."""
+
+    NAMED = "named"  # nothing: what they need besides is on any machine
+    DEPENDENCIES = "dependencies"  # what they depend on, less what is on any machine
+    WHOLE = "whole"  # all, down to the C library: a root file system, though no package's scripts have run in it
+
+
 @dataclass(frozen=True, slots=True)
 class Group:
     """Packages that are unpacked together.
 
-    `optional` ones are taken where the release has them under that name. `whole` means with all that they depend on,
-    down to the C library: a root file system, though no package's scripts have run in it.
+    `optional` ones are taken where the release has them under that name. A machine that has one of the programs
+    `unless` does not need the group.
     """
 
     name: str
     needed: tuple[str, ...]
     optional: tuple[str, ...] = ()
-    whole: bool = False
+    depth: Depth = Depth.NAMED
+    unless: tuple[str, ...] = ()
 
+    def is_needed(self) -> bool:
+        """Whether this machine lacks what the group is for."""
+        return not any(shutil.which(program) for program in self.unless)
+
+
+ESSENTIAL = "?essential"  # apt's pattern for what is on any machine
 
 ENGINE = Group(
     "engine",
@@ -55,10 +71,12 @@ ENGINE = Group(
     ),
 )
 PROMETHEUS = Group("prometheus", needed=("prometheus", "prometheus-alertmanager"), optional=("promtool",))
-SYSTEMD = Group("systemd", needed=("systemd", "systemd-sysv", "dbus", "iproute2", "procps", "?essential"), whole=True)
+SYSTEMD = Group(
+    "systemd", needed=("systemd", "systemd-sysv", "dbus", "iproute2", "procps", ESSENTIAL), depth=Depth.WHOLE
+)
 
-COMPILER = Group("compiler", needed=("tcc", "libc6-dev", "linux-libc-dev"))
-GIT = Group("git", needed=("git",), optional=("libpcre2-8-0",))
+COMPILER = Group("compiler", needed=("gcc", "libc6-dev"), depth=Depth.DEPENDENCIES, unless=("cc", "gcc", "clang"))
+GIT = Group("git", needed=("git",), optional=("libpcre2-8-0",), unless=("git",))
 ALL = (ENGINE, PROMETHEUS, SYSTEMD, COMPILER, GIT)
 
 # What a merged /usr has in its root instead of folders; packages still say /bin and /lib.
@@ -108,7 +126,7 @@ def locked(path: Path) -> Iterator[None]:
 def _key(group: Group) -> str:
     """Changes with the release and with what a group lists, so that neither is mixed with an older folder."""
     release = [line for line in Path("/etc/os-release").read_text().splitlines() if line.startswith(("ID=", "VERSION"))]
-    text = json.dumps([sorted(release), os.uname().machine, group.needed, group.optional, group.whole])
+    text = json.dumps([sorted(release), os.uname().machine, group.needed, group.optional, group.depth.value])
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
@@ -187,15 +205,25 @@ def _updated_apt() -> Apt:
 
 def _unpack(group: Group, root: Path, apt: Apt) -> None:
     """Downloads and unpacks beside `root`, then renames: a killed run leaves no half of a group."""
-    names = apt.closure(group.needed) if group.whole else _offered(group, apt)
+    names = _names(group, apt)
     draft = root.with_name(f"{root.name}.draft")
     shutil.rmtree(draft, ignore_errors=True)
-    if group.whole:
+    if group.depth is Depth.WHOLE:
         _merge_usr(draft)
     for archive in apt.download(sorted(names), draft / "archives"):
         _extract(archive, draft)
     shutil.rmtree(draft / "archives")
     draft.rename(root)
+
+
+def _names(group: Group, apt: Apt) -> set[str]:
+    match group.depth:
+        case Depth.NAMED:
+            return _offered(group, apt)
+        case Depth.DEPENDENCIES:
+            return apt.closure(group.needed) - apt.closure((ESSENTIAL,))
+        case Depth.WHOLE:
+            return apt.closure(group.needed)
 
 
 def _extract(archive: Path, root: Path) -> None:
@@ -221,5 +249,5 @@ def _merge_usr(root: Path) -> None:
 
 
 if __name__ == "__main__":
-    for wanted in ALL:
+    for wanted in filter(Group.is_needed, ALL):
         print(fetch(wanted))
