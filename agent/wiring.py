@@ -26,6 +26,10 @@ from agent.recipe.read import read_recipe
 from agent.recipe.source import Source
 from agent.settings.model import Settings
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from agent.adapters.preflight_facts import HostPorts
+
 
 class SecretMissing(InvalidInput):
     """A launch needs a secret that the site does not supply."""
@@ -172,22 +176,29 @@ class Planner:
         return found
 
 
+def host_ports(parts: Parts, runtime: Runtime | None, why_none: str = "") -> HostPorts:
+    """What facts of this host are gathered from."""
+    from agent.adapters.preflight_facts import HostPorts
+
+    return HostPorts(
+        clock=parts.clock,
+        gpus=parts.gpus,
+        host=parts.host,
+        processes=parts.processes,
+        sockets=parts.sockets,
+        runtime=runtime,
+        why_none=why_none,
+        docker_socket=parts.settings.docker.host.removeprefix("unix://"),
+    )
+
+
 async def check(parts: Parts, plan: Plan, running: Running | None = None) -> tuple[Finding, ...]:
     """Every preflight check of a plan on this host; what `running` holds itself is credited."""
-    from agent.adapters.preflight_facts import GatheredFacts, HostPorts
+    from agent.adapters.preflight_facts import GatheredFacts
     from agent.preflight.credit import credit_for
     from agent.preflight.run import run
 
-    facts = GatheredFacts(
-        HostPorts(
-            clock=parts.clock,
-            gpus=parts.gpus,
-            host=parts.host,
-            processes=parts.processes,
-            sockets=parts.sockets,
-            runtime=parts.runtime(plan.runtime),
-        )
-    )
+    facts = GatheredFacts(host_ports(parts, parts.runtime(plan.runtime)))
     try:
         credit = await credit_for(facts, running) if running is not None else Credit()
         return await run(Case(plan, facts, credit))

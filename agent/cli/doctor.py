@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from agent.host.model import Host
     from agent.preflight.model import Finding
     from agent.settings.model import Settings
+    from agent.wiring import Parts
 
 RECORD = "state.db"
 """The agent's record within its state folder."""
@@ -54,8 +55,10 @@ async def examined(settings: Settings, problem: str, advice: str) -> tuple[tuple
     """The findings, and the host as it was seen."""
     from agent.adapters.preflight_facts import GatheredFacts
     from agent.preflight.doctor import Site, examine
+    from agent.wiring import Parts, host_ports
 
-    ports = ports_of(settings)
+    parts = Parts(settings)
+    ports = host_ports(parts, *docker(parts))
     facts = GatheredFacts(ports)
     places = (str(settings.paths.state), str(settings.paths.cache))
     try:
@@ -63,35 +66,12 @@ async def examined(settings: Settings, problem: str, advice: str) -> tuple[tuple
         return found, await snapshot(ports)
     finally:
         await facts.close()
-        await ports.gpus.close()
-        if ports.runtime is not None:
-            await ports.runtime.close()
+        await parts.close()
 
 
-def ports_of(settings: Settings) -> HostPorts:
-    from agent.adapters.nvml import NvmlGpus
-    from agent.adapters.preflight_facts import HostPorts
-    from agent.adapters.procfs_host import ProcHost
-    from agent.adapters.procfs_processes import ProcProcesses
-    from agent.adapters.procfs_sockets import ProcSockets
-    from agent.clock import SystemClock
-
-    clock = SystemClock()
-    runtime, why = docker(settings)
-    return HostPorts(
-        clock=clock,
-        gpus=NvmlGpus(clock),
-        host=ProcHost(clock),
-        processes=ProcProcesses(clock),
-        sockets=ProcSockets(clock),
-        runtime=runtime,
-        why_none=why,
-        docker_socket=str(socket_of(settings)),
-    )
-
-
-def docker(settings: Settings) -> tuple[Runtime | None, str]:
+def docker(parts: Parts) -> tuple[Runtime | None, str]:
     """The container engine; None with the reason where there is none to ask."""
+    settings = parts.settings
     if settings.runtime == "process":
         return None, "the site says runtime: process"
     if not settings.docker.host.startswith("unix://"):
@@ -101,9 +81,7 @@ def docker(settings: Settings) -> tuple[Runtime | None, str]:
         )
     if not socket_of(settings).exists():
         return None, f"there is no {socket_of(settings)}"
-    from agent.adapters.docker_runtime import DockerRuntime
-
-    return DockerRuntime(settings.docker.host, min(settings.docker.timeout_s, 5.0)), ""
+    return parts.docker, ""
 
 
 def socket_of(settings: Settings) -> Path:

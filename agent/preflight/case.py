@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent.host.gpu import Gpu
-from agent.host.reading import Known, Reading
+from agent.host.reading import Known, Reading, Unknown
 from agent.plan.model import Plan, Requirement
 from agent.preflight.facts import NO_BYTES, Facts
 from agent.quantity import Bytes
@@ -68,6 +68,11 @@ class Case:
         asked = any(asks_for_gpus(request) for request in self.host_config.get("DeviceRequests") or ())
         counted = self.need(GPU_COUNT)
         return asked or bool(self.plan.gpus) or (counted is not None and counted.need != 0)
+
+    async def no_engine(self) -> Unknown | None:
+        """Why the container engine cannot be asked; None when it can. Asked first, it saves each check its own wait."""
+        engine = await self.facts.container_engine()
+        return engine if isinstance(engine, Unknown) else None
 
     async def cards(self) -> Reading[tuple[Gpu, ...]]:
         """The chosen cards, all of the host's where none were chosen; a chosen one that is not there is left out."""

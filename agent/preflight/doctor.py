@@ -28,7 +28,7 @@ from agent.preflight.run import run
 from agent.preflight.surroundings import Rights, Surroundings
 
 SHARED: tuple[Check, ...] = (
-    *(module.CHECK for module in (gpu_present, gpu_health, driver_skew, toolkit, memlock, host_boot)),
+    *(module.CHECK for module in (gpu_present, gpu_health, driver_skew, toolkit, host_boot)),
     replace(shm.CHECK, applies=always),
 )
 USES: dict[str, str] = {
@@ -116,6 +116,9 @@ def own_checks(around: Surroundings, site: Site, gpus: bool) -> tuple[Check, ...
     async def runtime(case: Case) -> Answer:
         return engines_run(await runtime_reachable.look(case), site)
 
+    async def locking(case: Case) -> Answer:
+        return only_some_recipes(await memlock.look(case))
+
     async def disks(case: Case) -> Answer:
         return await room(case, site)
 
@@ -126,6 +129,7 @@ def own_checks(around: Surroundings, site: Site, gpus: bool) -> tuple[Check, ...
         Check("service", "systemd's view of the agent", asking(service)),
         Check("state", "the record fits this program", asking(state), required=True),
         Check("clock", "the clock is kept", asking(clock)),
+        Check(memlock.ID, memlock.CHECK.about, locking),
         Check("disk.free", "room for state and cache", disks),
     ]
     if not gpus:
@@ -141,6 +145,13 @@ def engines_run(answer: Answer, site: Site) -> Answer:
     """Without an engine of containers plain processes do, unless the site wants Docker."""
     if answer.level is Level.FAIL and site.runtime == "auto":
         return replace(answer, level=Level.WARN, hint=f"engines run as plain processes; for containers: {answer.hint}")
+    return answer
+
+
+def only_some_recipes(answer: Answer) -> Answer:
+    """What a recipe may need, and many do not, is nothing wrong with the host."""
+    if answer.level is Level.FAIL:
+        return replace(answer, level=Level.WARN, need="no limit, for recipes that pin memory", origin="")
     return answer
 
 

@@ -74,5 +74,6 @@ def unanswered(case: Case) -> Iterator[Finding]:
 
 
 def origin_words(need: Requirement) -> str:
-    """Where it is stated, with its author's own words."""
-    return f"{need.origin}: “{need.words}”" if need.words else need.origin
+    """Where it is stated, with those of its author's words that the origin does not quote already."""
+    words = "; ".join(part for part in need.words.split("; ") if part not in need.origin)
+    return f"{need.origin}: “{words}”" if words else need.origin

@@ -106,7 +106,8 @@ async def test_without_docker_only_a_site_that_wants_it_is_wrong(runtime: str, l
 async def test_without_docker_the_agents_own_limit_counts() -> None:
     facts = roomy()
     facts.engine, facts.limit = Unknown("nobody answers"), known(LockLimit("the agent", Bytes.mib(8), False))
-    assert (await doctor(facts))["memlock"].found == "the agent may lock 8 MiB and not raise that"
+    finding = (await doctor(facts))["memlock"]
+    assert (finding.level, finding.found) == (WARN, "the agent may lock 8 MiB and not raise that")
 
 
 async def test_a_host_without_cards_is_told_so_once() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from agent.plan.model import Requirement
 from agent.preflight import catalogue
 from agent.preflight.case import Case
 from agent.preflight.catalogue import AFTER_STOP, CHECKS
@@ -69,6 +70,15 @@ async def test_need_and_origin_come_from_the_plan() -> None:
     finding = (await run(asked, [Check("x", "", short)]))[0]
     assert finding.need == "200 GiB"
     assert finding.origin == "profile requirements (recipe config.runtime.notes): “host RAM available”"
+
+
+async def test_words_that_the_origin_quotes_are_not_said_twice() -> None:
+    async def short(_: Case) -> Answer:
+        return bad("too little")
+
+    stated = Requirement("x", 1, "profile x (recipe notes: RAM ≥200 GB)", "RAM ≥200 GB; pinned 189 GiB")
+    finding = (await run(case(None, stated), [Check("x", "", short)]))[0]
+    assert finding.origin == "profile x (recipe notes: RAM ≥200 GB): “pinned 189 GiB”"
 
 
 async def test_unknown_refuses_only_where_it_is_required() -> None:

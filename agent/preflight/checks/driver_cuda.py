@@ -15,6 +15,8 @@ HINT = "a newer driver, or an image for an older CUDA; within one major version 
 
 
 async def look(case: Case) -> Answer:
+    if silent := await case.no_engine():
+        return unknown(silent.reason)
     reference = case.plan.image.reference if case.plan.image else ""
     image = await case.facts.image(reference)
     if isinstance(image, Unknown):

@@ -13,6 +13,8 @@ COMES = {"pull": "it will be pulled", "build": "it will be built"}
 
 
 async def look(case: Case) -> Answer:
+    if silent := await case.no_engine():
+        return unknown(silent.reason)
     plan = case.plan.image
     assert plan is not None  # noqa: S101  (`applies` asked)
     reading = await case.facts.image(plan.reference)

@@ -21,9 +21,8 @@ async def look(case: Case) -> Answer:
     need = wanted(case)
     if need is None:
         return good("the launch asks for no more than the default")
-    engine = await case.facts.container_engine()
-    if case.in_container and isinstance(engine, Unknown):
-        return unknown(engine.reason)
+    if case.in_container and (silent := await case.no_engine()):
+        return unknown(silent.reason)
     reading = await case.facts.lock_limit(case.in_container)
     words = "no limit" if need == UNLIMITED else f"{Bytes(need)}"
     origin = "--ulimit memlock of the launch" if case.in_container and case.need(ID) is None else ""

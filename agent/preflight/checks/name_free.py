@@ -11,6 +11,8 @@ ID = "name.free"
 
 
 async def look(case: Case) -> Answer:
+    if silent := await case.no_engine():
+        return unknown(silent.reason)
     name = case.plan.container.name if case.plan.container else ""
     reading = await case.facts.name_holder(name)
     if isinstance(reading, Unknown):

@@ -30,7 +30,8 @@ async def on_host(case: Case, need: Bytes | None) -> Answer:
     if isinstance(disk, Unknown):
         return unknown(f"{FOLDER}: {disk.reason}")
     if disk.value.mount != FOLDER:
-        return bad(f"{FOLDER} is no file system of its own", hint=f"mount -t tmpfs tmpfs {FOLDER}")
+        hint = f"`mount -t tmpfs tmpfs {FOLDER}`, or shared memory is not there, or fills {disk.value.mount}"
+        return doubtful(f"{FOLDER} is no file system of its own", hint=hint)
     free = disk.value.available
     hint = f"`mount -o remount,size=… {FOLDER}`, and look what lies there: leftovers of ended engines stay"
     details = {"bytes": free, "total": disk.value.total}
