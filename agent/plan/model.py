@@ -35,7 +35,10 @@ class ImagePlan:
 
 @dataclass(frozen=True, slots=True)
 class ContainerPlan:
-    """The body of Docker's POST /containers/create. Secret values stand as `secret:NAME` until create."""
+    """The body of Docker's POST /containers/create. Secret values stand as `secret:NAME` until create.
+
+    For the process runtime it has `Cmd`, `Env` and `WorkingDir` alone.
+    """
 
     name: str
     platform: str | None
@@ -112,8 +115,13 @@ class Plan:
     origins: Mapping[str, str]
     gpus: tuple[str, ...] = ()
     """UUIDs of the chosen cards; empty where the engine uses none or the host shows none."""
+    title: str = ""
     acceptance: Acceptance = field(default_factory=Acceptance)
     expendable: bool = False
     """Marked as fit for drills."""
     argv: tuple[str, ...] = ()
-    """For the process runtime: the whole command line."""
+    """For the process runtime: the whole command line. Its environment and folder are those of `container.body`."""
+    mount_roots: tuple[str, ...] = ()
+    """Folders below which its mounts are allowed; asked again with real paths just before a start."""
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    """NAME of each `secret:NAME` → the file that holds it, or `variables` where the site's variable is it."""

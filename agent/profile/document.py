@@ -140,6 +140,10 @@ class Profile(Strict):
     runtime: Fact[Literal["auto", "docker", "process"]] | None = None
     gpus: Fact[Names] | None = None
     variables: dict[str, Fact[str]] = Field(default_factory=dict)
+    substitutions: dict[str, Fact[str]] = Field(default_factory=dict)
+    """A command within the launch (`id -u`) → what it would print on the author's machine; none is ever run."""
+    secrets: dict[str, Fact[str]] = Field(default_factory=dict)
+    """Name of a secret → the file that holds it."""
     env: dict[str, Fact[str]] = Field(default_factory=dict)
     name: Fact[str] | None = None
     port: Fact[Annotated[int, Field(ge=1, le=65535)]] | None = None

@@ -18,6 +18,8 @@ from agent.settings.yaml_text import BadYaml, read_yaml
 SHIPPED = "profile"
 SITE = "site profile"
 SETS = "--set"
+_VERBATIM = ("variables", "env", "secrets", "substitutions")
+"""Sections whose keys are anybody's names and whose values are text, letter by letter."""
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 
 
@@ -47,7 +49,7 @@ def from_sets(sets: Mapping[str, str]) -> Profile:
 
 def _with(merged: dict[str, Any], path: list[str], text: str, word: str) -> dict[str, Any]:
     """One more value: as YAML reads it, else as the text that it is (a driver's 580.10 is no number)."""
-    verbatim = path[0] in ("variables", "env")
+    verbatim = path[0] in _VERBATIM
     errors: list[ValidationError] = []
     for value in [text] if verbatim else [_value(text, ".".join(path)), text]:
         changed = deepcopy(merged)
@@ -63,6 +65,9 @@ def _with(merged: dict[str, Any], path: list[str], text: str, word: str) -> dict
 
 def _path(key: str) -> list[str]:
     """A bare NAME in capitals is a variable of the launch."""
+    head, dot, rest = key.partition(".")
+    if head in _VERBATIM and dot:
+        return [head, rest]
     return ["variables", key] if _VARIABLE.fullmatch(key) else key.split(".")
 
 

@@ -79,6 +79,10 @@ class Policy(Section):
     capabilities: tuple[str, ...] = Field((), description="Capabilities that a launch may add, e.g. IPC_LOCK.")
     devices: tuple[str, ...] = Field((), description="Host devices that a launch may ask for, beside its GPUs.")
     security_options: tuple[str, ...] = Field((), description="Values of --security-opt that a launch may use.")
+    allow: tuple[str, ...] = Field(
+        (), description="Rarer flags that a launch may use, word by word, e.g. --volumes-from or --uts=host."
+    )
+    build_commands: bool = Field(True, description="Scripts of a recipe's sources may run while its image is built.")
     registries: tuple[str, ...] = Field(
         (), description="Registries that images may come from, e.g. docker.io; empty allows all."
     )

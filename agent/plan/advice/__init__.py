@@ -1,0 +1,1 @@
+"""What is known to bite in a launch, one rule a file."""

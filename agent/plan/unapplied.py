@@ -1,0 +1,86 @@
+"""What nothing acts on: every text of the document, or every sentence of it, that no value of the plan comes from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pydantic import BaseModel
+
+from agent.plan.model import Unapplied
+from agent.plan.sentences import untouched
+from agent.profile.document import Profile
+from agent.profile.fact import Quote, Stated
+from agent.recipe.model import Leaf, Recipe
+
+_ACTED = re.compile(
+    r"slug|title|revision\.content_hash|content_hash|hardware\[\d+\]\.card|engine_source\.base_engine"
+    r"|perf_points\[\d+\]\.notes|performance\[\d+\]\.metrics\.points\[\d+\]\.notes"
+    r"|requirements\.driver_floor\.linux_min"
+)
+"""Places that the plan itself acts on or shows: identity, the cards' name, the notes of claims, the driver's floor."""
+
+_WHY: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern), why)
+    for pattern, why in (
+        (r"credit|author|uploaded_by|license", "says whose work it is"),
+        (r"links|agent\.|speeds|aa\b|aa\.", "belongs to the site that publishes it"),
+        (r"(revision\.)?(created_at|updated_at|commit_sha)|tier|generation|tags|tasks|models", "describes the recipe"),
+        (r"config\.launch", "the launch that is used stands in the profile"),
+        (r".*claimed_by", "says who measured"),
+    )
+)
+_PROSE = "prose: no value of the profile was read from it"
+
+
+def unapplied(recipe: Recipe, profile: Profile, launched: bool, env: Mapping[str, str]) -> tuple[Unapplied, ...]:
+    """One entry a text, or a sentence where a fact was taken from another part of it.
+
+    `launched`: the recipe's own launch is what runs. `env` are the variables that will be set.
+    """
+    quoted = quotes_of(profile)
+    found: list[Unapplied] = []
+    for leaf in recipe.leaves:
+        if _ACTED.fullmatch(leaf.path) or (launched and leaf.path.startswith("config.launch")):
+            continue
+        found.extend(Unapplied(text, _why(leaf), leaf.path) for text in _left(leaf, quoted.get(leaf.path), env))
+    return tuple(found)
+
+
+def quotes_of(profile: Profile) -> dict[str, list[Quote]]:
+    """Every quote of a profile by the place that it quotes."""
+    found: dict[str, list[Quote]] = {}
+    for quote in _quotes(profile):
+        found.setdefault(quote.path, []).append(quote)
+    return found
+
+
+def _quotes(value: Any) -> Iterator[Quote]:
+    if isinstance(value, Stated):
+        yield from value.quotes()
+    if isinstance(value, BaseModel):
+        for name in value.model_fields_set:
+            yield from _quotes(getattr(value, name))
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _quotes(item)
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _quotes(item)
+
+
+def _left(leaf: Leaf, quotes: list[Quote] | None, env: Mapping[str, str]) -> Iterator[str]:
+    words = [text for quote in quotes or () for text in quote.words]
+    if quotes and any(not quote.words for quote in quotes):
+        return  # the whole text was meant
+    if leaf.path == "config.runtime.env":
+        words += [f"{name}={value}" for name, value in env.items() if f"{name}={value}" in leaf.text]
+    if words:
+        yield from untouched(leaf.text, words)
+    else:
+        yield leaf.text
+
+
+def _why(leaf: Leaf) -> str:
+    return next((why for pattern, why in _WHY if pattern.match(leaf.path)), _PROSE)
