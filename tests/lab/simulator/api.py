@@ -10,35 +10,30 @@ import time
 from . import prompts
 from .control import Control
 from .dev import Dev
+from .dialect import World
 from .engine_client import EngineClient
-from .faults import Board
-from .flags import Launch
 from .httpd import Handler, Reply, Request
-from .metrics import HttpMetrics, render
+from .metrics import EngineMetrics, HttpMetrics, render
 from .openai import OpenAI
-from .settings import Settings
 
 
 class Api:
     """Answers requests by method and path, counts them, and asks for the key where one was given."""
 
-    def __init__(
-        self, launch: Launch, settings: Settings, engine: EngineClient, board: Board, control: Control | None
-    ) -> None:
-        self.launch = launch
-        self.settings = settings
+    def __init__(self, world: World, engine: EngineClient, metrics: EngineMetrics, control: Control | None) -> None:
+        self.launch, self.settings, self.board = world.launch, world.settings, world.board
         self.engine = engine
-        self.board = board
+        self.counted = metrics
         self.http = HttpMetrics()
-        self.openai = OpenAI(launch, settings, engine)
+        self.openai = OpenAI(self.launch, self.settings, engine)
         self.created = int(time.time())
-        self.keys = tuple(k for k in (*launch.api_keys, settings.api_key) if k)
+        self.keys = tuple(k for k in (*self.launch.api_keys, self.settings.api_key) if k)
         self.routes = self._routes()
-        dev = Dev(engine)
+        dev = Dev(engine, metrics)
         self.routes["POST", "/inference/v1/abort_requests"] = dev.abort_requests
-        if settings.dev_mode:
+        if self.settings.dev_mode:
             self.routes |= dev.routes()
-        if launch.tokens_only:
+        if self.launch.tokens_only:
             self.routes["POST", "/abort_requests"] = dev.abort_requests
         if control is not None:
             self.routes |= control.routes()
@@ -109,7 +104,7 @@ class Api:
         if self.board.get("metrics_404"):
             reply.json({"detail": "Not Found"}, 404)
             return
-        text = render(self.engine.ledger.metrics, self.http)
+        text = render(self.counted, self.http)
         reply.send(200, text.encode(), "text/plain; version=1.0.0; charset=utf-8")
 
     async def models(self, _request: Request, reply: Reply) -> None:

@@ -7,6 +7,7 @@ from urllib.parse import parse_qs
 from .engine_client import EngineClient
 from .httpd import Handler, Reply, Request
 from .ledger import EngineDead
+from .metrics import EngineMetrics
 
 _MODES = {"abort", "wait", "keep"}
 
@@ -14,8 +15,9 @@ _MODES = {"abort", "wait", "keep"}
 class Dev:
     """Acts on all cores of an engine."""
 
-    def __init__(self, engine: EngineClient) -> None:
+    def __init__(self, engine: EngineClient, metrics: EngineMetrics) -> None:
         self.engine = engine
+        self.metrics = metrics
 
     def routes(self) -> dict[tuple[str, str], Handler]:
         """What VLLM_SERVER_DEV_MODE=1 adds."""
@@ -62,7 +64,7 @@ class Dev:
 
     def _slept(self, level: int) -> None:
         for core in self.engine.cores:
-            self.engine.ledger.metrics.sleep(core.rank, level)
+            self.metrics.sleep(core.rank, level)
 
     async def pause(self, request: Request, reply: Reply) -> None:
         """POST /pause?mode=abort|wait|keep&clear_cache=…: abort reaches every request in the scheduler."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from .clock import Clock
 from .faults import Board
-from .ledger import EngineDead, Ledger, Sequence
+from .ledger import Books, EngineDead, Sequence
 from .process import reap
 from .prompts import Prompt
 from .sequences import Output
@@ -47,7 +47,7 @@ class Limits:
 class EngineClient:
     """All engine cores of a server. `on_death` is called once, at the first that dies."""
 
-    def __init__(self, cores: list[Core], clock: Clock, board: Board, ledger: Ledger) -> None:
+    def __init__(self, cores: list[Core], clock: Clock, board: Board, ledger: Books) -> None:
         self.cores = cores
         self.clock = clock
         self.board = board
@@ -57,6 +57,9 @@ class EngineClient:
         self.stopping = False
         self.paused = ""
         self.frozen_gauges = False
+        self.heard = 0.0
+        self.hang_up_delay = 0.0
+        self._lost_sight: list[Sequence] = []
         self.started = asyncio.Event()
         self.on_death: Callable[[], None] = lambda: None
         self.on_heal: Callable[[str], None] = lambda _kind: None
@@ -80,6 +83,7 @@ class EngineClient:
         self._lost(core)
 
     def _hear(self, core: Core, message: dict[str, Any]) -> None:
+        self.heard = self.clock.now()
         match message:
             case {"stats": stats, "gauges": gauges}:
                 self._stats(core.rank, stats, gauges)
@@ -102,7 +106,9 @@ class EngineClient:
         if not self.frozen_gauges:
             self.ledger.gauges(rank, gauges)
         for output in (Output(**raw) for raw in stats["outputs"]):
-            if (sequence := self.sequences.get(output.id)) is not None:
+            if (sequence := self.sequences.get(output.id)) is None:
+                self.ledger.stray(output)
+            else:
                 self.ledger.output(sequence, output)
                 sequence.outputs.put(output)
                 if output.reason:
@@ -129,10 +135,18 @@ class EngineClient:
         """The client of a sequence has gone: normally it is aborted, and no counter tells."""
         if sequence.id not in self.sequences:
             return
-        if self.board.get("zombie_burning"):
+        if self.hang_up_delay and sequence.client:
             sequence.client = False
+            asyncio.get_running_loop().call_later(self.clock.real(self.hang_up_delay), self.hung_up, sequence)
+            return
+        sequence.client = False
+        burning = self.board.get("zombie_burning") is not None
+        if burning and not self.ledger.forgetful:
             return
         del self.sequences[sequence.id]
+        if burning:
+            self._lost_sight.append(sequence)
+            return
         held = self.board.get("zombie_held") is not None
         if not held and self.board.get("stale_gauge") and not self.sequences:
             self.frozen_gauges = True
@@ -148,6 +162,9 @@ class EngineClient:
     def release_zombies(self) -> None:
         """What a healed server would do: let go of everything whose client is gone."""
         self.abort([s.id for s in self.sequences.values() if not s.client])
+        for sequence in self._lost_sight:
+            self._tell(self.cores[sequence.rank], op="abort", ids=[sequence.id])
+        self._lost_sight.clear()
         for core in self.cores:
             self._tell(core, op="release")
 

@@ -84,8 +84,8 @@ class Simulator:
         return [int(pid) for pid in listing.read_text().split()] if listing.exists() else []
 
     def value(self, name: str, **labels: str) -> float:
-        """A series of vllm:`name` whose labels include these; NaN where there is none."""
-        for found in re.finditer(rf"^vllm:{name}{{(.*)}} (\S+)$", self.get("/metrics")[1], re.MULTILINE):
+        """A series of vllm:`name` or sglang:`name` whose labels include these; NaN where there is none."""
+        for found in re.finditer(rf"^(?:vllm|sglang):{name}{{(.*)}} (\S+)$", self.get("/metrics")[1], re.MULTILINE):
             if all(f'{k}="{v}"' in found[1] for k, v in labels.items()):
                 return float(found[2])
         return float("nan")
@@ -127,13 +127,19 @@ def stream(connection: socket.socket) -> list[str]:
 
 
 @contextlib.contextmanager
-def start(folder: Path, *flags: str, wait: bool = True, **environment: str) -> Iterator[Simulator]:
-    """`vllm serve sim FLAGS` in fast time. `environment` overrides; `wait=False` returns before it is ready."""
+def start(
+    folder: Path, *flags: str, wait: bool = True, sglang: bool = False, **environment: str
+) -> Iterator[Simulator]:
+    """`vllm serve sim FLAGS`, or SGLang, in fast time, for as long as the block lasts.
+
+    `environment` overrides what is set here; with `wait=False` it is not waited for until it is ready.
+    """
     port = free_port()
     log = folder / f"vllm-{port}.log"
     env = {"PATH": os.environ.get("PATH", ""), "PYTHONPATH": str(_PACKAGE.parent), "PYTHONUNBUFFERED": "1",
            "SIM_SCALE": "0.01", "SIM_START_S": "20", "SIM_BOOT_S": "1", **environment}  # fmt: skip
-    command = [sys.executable, "-m", "simulator", "serve", "sim", "--port", str(port), *flags]
+    words = ["sglang.launch_server", "--model-path", "sim"] if sglang else ["serve", "sim"]
+    command = [sys.executable, "-m", "simulator", *words, "--port", str(port), *flags]
     with log.open("wb") as out:
         process = subprocess.Popen(command, env=env, stdout=out, stderr=out, stdin=subprocess.DEVNULL)
     simulator = Simulator(process, port, log)

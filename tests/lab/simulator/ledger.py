@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from .metrics import EngineMetrics
 from .sequences import Output
@@ -64,8 +64,32 @@ class Sequence:
     client: bool = True
 
 
+class Books(Protocol):
+    """Where an engine's server books what its cores report."""
+
+    forgetful: bool
+    """Whether the frontend forgets a client that hung up even when nobody tells the scheduler."""
+
+    def step(self, rank: int, stats: dict[str, Any]) -> None:
+        """What comes with every step."""
+
+    def gauges(self, rank: int, gauges: dict[str, Any]) -> None:
+        """The scheduler's state after the steps."""
+
+    def output(self, sequence: Sequence, output: Output) -> None:
+        """New tokens of a sequence that the frontend knows."""
+
+    def stray(self, output: Output) -> None:
+        """New tokens of one that it does not know."""
+
+    def aborted(self, sequence: Sequence) -> None:
+        """The scheduler aborted a sequence."""
+
+
 class Ledger:
     """Books what the cores report."""
+
+    forgetful = False
 
     def __init__(self, metrics: EngineMetrics, tally: Tally) -> None:
         self.metrics = metrics
@@ -98,6 +122,9 @@ class Ledger:
         sequence.tokens += output.tokens
         if output.reason:
             self._finished(sequence, output)
+
+    def stray(self, output: Output) -> None:
+        """Outputs of aborted requests are ignored."""
 
     def aborted(self, sequence: Sequence) -> None:
         """The scheduler said that it aborted this one; a client that hung up is never booked."""

@@ -29,6 +29,7 @@ class Orders:
             "sleep": self._sleep,
             "ask": self._ask,
             "forget": self._forget,
+            "drop_all": self._drop_all,
         }
 
     def obey(self, message: Message, now: float) -> None:
@@ -61,11 +62,18 @@ class Orders:
     def _pause(self, message: Message, _now: float) -> None:
         self.scheduler.pause = message["mode"]
         if message["mode"] == "abort":
-            gone = [*self.scheduler.running, *self.scheduler.waiting]
-            self._drop(gone)
-            self.line.say(aborted=[r.id for r in gone])
+            self._end_all()
         if message["clear_cache"]:
             self.scheduler.pool.forget()
+        self._reply(message)
+
+    def _end_all(self) -> None:
+        gone = [*self.scheduler.running, *self.scheduler.waiting]
+        self._drop(gone)
+        self.line.say(aborted=[r.id for r in gone])
+
+    def _drop_all(self, message: Message, _now: float) -> None:
+        self._end_all()
         self._reply(message)
 
     def _resume(self, message: Message, _now: float) -> None:

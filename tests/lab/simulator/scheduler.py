@@ -64,8 +64,16 @@ class Scheduler:
                 counted += output.tokens + (request.prompt if output.first else 0)
         if len(self.report.outputs) > before:
             self.report.iterations.append(counted)
+        self._count(step)
         self.report.flops += sum(count for _, count in step.work) * self.rates.flops_per_token
         self.report.steps += 1
+
+    def _count(self, step: Step) -> None:
+        """Prefill chunks and decode iterations, which some engines report one by one."""
+        prefill = sum(count for request, count in step.work if count > 1 or request.generated <= 1)
+        self.report.prefills += prefill > 0
+        self.report.prefill_tokens += prefill
+        self.report.decodes += any(request.generated > 1 for request, _ in step.work)
 
     def take_report(self) -> Report:
         """What happened since the last call."""

@@ -78,6 +78,9 @@ class Report:
     """What some steps have to tell. The counts are increments; gauges are read from the scheduler when it is sent."""
 
     steps: int = 0
+    prefills: int = 0
+    prefill_tokens: int = 0
+    decodes: int = 0
     outputs: list[Output] = field(default_factory=list)
     iterations: list[int] = field(default_factory=list)
     queries: int = 0

@@ -39,6 +39,7 @@ class Settings:
     dev_mode: bool = False
     keep_alive_on_death: bool = False
     api_key: str = ""
+    force_shutdown: bool = False
 
 
 def from_environment(env: Mapping[str, str]) -> Settings:
@@ -69,4 +70,5 @@ def from_environment(env: Mapping[str, str]) -> Settings:
         dev_mode=env.get("VLLM_SERVER_DEV_MODE", "0") == "1",
         keep_alive_on_death=env.get("VLLM_KEEP_ALIVE_ON_ENGINE_DEATH", "0") == "1",
         api_key=env.get("VLLM_API_KEY", ""),
+        force_shutdown=env.get("SGL_FORCE_SHUTDOWN", "0").lower() in {"1", "true"},
     )

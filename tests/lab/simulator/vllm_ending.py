@@ -1,4 +1,4 @@
-"""How a server ends: asked to, by its engine's death, or by a start that failed. Each has its own exit code."""
+"""How vLLM's server ends: asked to, by its engine's death, or by a start that failed. Each has its own exit code."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import asyncio
 import os
 import signal
 
-from .clock import Clock
-from .engine_client import DEAD, EngineClient
-from .flags import Launch
-from .httpd import Site
+from .dialect import World
+from .engine_client import DEAD
+from .front import End
 from .log import Log, server, traceback
 
 _NOTICE_S = 4.5  # the watchdog looks every 5 s whether the engine is dead; seen: the server is gone 4.5 s later
@@ -20,17 +19,15 @@ _FORCE_S = 0.3  # an abort waits this little for the core before it is killed
 _LOOK = 0.01  # real seconds between looks
 
 
-class Ending:
-    """Carries an end through, once HTTP is there."""
+class VllmEnding:
+    """Carries vLLM's ends through, once HTTP is there."""
 
-    def __init__(
-        self, launch: Launch, clock: Clock, engine: EngineClient, site: Site, listener: asyncio.Server
-    ) -> None:
-        self.launch = launch
-        self.clock = clock
-        self.engine = engine
-        self.site = site
-        self.listener = listener
+    def __init__(self, world: World, end: End) -> None:
+        self.launch = world.launch
+        self.clock = world.clock
+        self.end = end
+        self.engine = end.engine
+        self.site = end.site
         self.log = Log("APIServer")
 
     def tell_death(self) -> None:
@@ -51,7 +48,7 @@ class Ending:
         if not several:
             await self.stop_http()
             return 0
-        self.listener.close()
+        self.end.close_port()
         self.site.close_all()
         self.engine.kill()
         await asyncio.sleep(self.clock.real(_DP_EXIT_S - _DP_HTTP_S))
@@ -65,7 +62,7 @@ class Ending:
         self.log.note("launcher.py:270", f"[shutdown] API server: {what}")
         self.engine.stopping = True
         if not timeout:
-            self.listener.close()
+            self.end.close_port()
         await self._stop_cores(timeout + _FORCE_S)
         if timeout:
             await asyncio.sleep(self.clock.real(_TEARDOWN_S))
@@ -91,7 +88,7 @@ class Ending:
     async def stop_http(self) -> None:
         """Refuse new connections, close idle ones, wait for the others however long they take."""
         server("Shutting down")
-        self.listener.close()
+        self.end.close_port()
         self.site.close_idle()
         if self.site.connections:
             server("Waiting for connections to close. (CTRL+C to force quit)")
