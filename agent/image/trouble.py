@@ -54,9 +54,88 @@ class DigestMismatch(ImageError):
     http_status = 409
 
 
-class DigestRequired(Refused):
-    """The site takes images by digest only."""
+class BuildIncomplete(Refused):
+    """The plan does not say everything that a build needs."""
 
-    code = "policy.require_digest"
-    message = "cannot use {reference}: the site's policy takes only images that are named by digest"
-    hint = "name it {example}, or set policy.require_digest to false"
+    code = "image.incomplete"
+    message = "cannot build {reference}: {why}"
+    hint = "agentctl plan shows what is missing, and how to supply it"
+
+
+class UnsafeSource(ImageError):
+    """Something of a source would leave the place that it is given."""
+
+    code = "image.unsafe_source"
+    message = "cannot use {what} of {source}: {why}"
+    http_status = 422
+
+
+class NotInSource(ImageError):
+    """A step names something that its source does not have."""
+
+    code = "image.not_in_source"
+    message = "cannot find {path} in {source}"
+    hint = "compare the step with the source at that commit; image.steps of a site profile replaces the steps"
+    http_status = 422
+
+
+class CountDiffers(ImageError):
+    """A folder has not as many files as the recipe says."""
+
+    code = "image.file_count"
+    message = "cannot copy {path} of {source}: the recipe says {stated} files, {found} are there"
+    hint = "is it the commit that the recipe means? a site profile may state another `files`"
+    http_status = 422
+
+
+class SourceUnreachable(ImageError):
+    """A source's server does not hand it over (now)."""
+
+    code = "image.source_unreachable"
+    message = "cannot fetch {source}: {why}"
+    hint = "is there a network, and does {url} still exist? what was fetched once is kept and used offline"
+    retryable = True
+
+
+class SourceRefused(ImageError):
+    """Fetching a source again gives the same answer."""
+
+    code = "image.source_refused"
+    message = "cannot fetch {source}: {why}"
+    http_status = 422
+
+
+class SourceMismatch(ImageError):
+    """A source is not what the plan pins."""
+
+    code = "image.source_mismatch"
+    message = "cannot use {source}: {why}"
+    hint = "it was changed where it comes from: do not build from it before you know why"
+    http_status = 422
+
+
+class PatchFailed(ImageError):
+    """A patch does not apply; nothing of it was applied."""
+
+    code = "image.patch_failed"
+    message = "cannot apply {patch} of {source} to {onto}: {why}"
+    hint = "patches apply in the order of the steps, each to the commit it was made for"
+    http_status = 422
+
+
+class BaseLacks(ImageError):
+    """The base image has not what a step refers to."""
+
+    code = "image.base_lacks"
+    message = "cannot place {what} in {reference}: {why}"
+    hint = "is it the base image that the recipe means?"
+    http_status = 422
+
+
+class BuildFailed(ImageError):
+    """A step ended with an error. What was finished before it is kept, and the next build goes on from there."""
+
+    code = "image.build_failed"
+    message = "cannot build {reference}: step {step} failed: {why}"
+    hint = "the last lines of its output are in the details; agentctl build --print shows the step"
+    http_status = 422
