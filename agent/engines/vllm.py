@@ -76,8 +76,7 @@ _LOG: tuple[Meaning, ...] = (
     fails(FailureClass.HANG, r"RPC call to (?:execute_model|sample_tokens) timed out", hang=True),
     fails(
         FailureClass.WORKER_DIED,
-        r"Worker proc \S+ died unexpectedly|Engine core process \S+ died unexpectedly"
-        r"|engine core exited unexpectedly|WorkerProc failed to start",
+        r"Worker proc \S+ died unexpectedly|WorkerProc failed to start",
     ),
     fails(
         FailureClass.START_FAILED,
@@ -85,7 +84,8 @@ _LOG: tuple[Meaning, ...] = (
     ),
     fails(
         FailureClass.ENGINE_DEAD,
-        r"EngineDeadError|EngineCore encountered a fatal error|AsyncLLM output_handler failed",
+        r"EngineDeadError|EngineCore encountered a fatal error|AsyncLLM output_handler failed"
+        r"|Engine core process \S+ died unexpectedly|engine core exited unexpectedly",
     ),
     starts(
         Phase.COMPILE,

@@ -150,6 +150,8 @@ class Marks:
     """Kills by the kernel for memory since this generation was first seen."""
     since: Instant | None = None
     """When this window began: the first sample, or the one after a gap in which nobody looked."""
+    excused: Instant | None = None
+    """When silence was last to be expected: asleep, paused, compilers at work within their limit."""
     blind: tuple[str, ...] = ()
     """Signals that the engine's version does not export, by the last good scrape."""
 

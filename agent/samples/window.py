@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from agent.clock import Instant
-from agent.engines.model import EngineReading, LogEvent, Phase
+from agent.container.port import ContainerView, RunState
+from agent.engines.model import EngineReading, LogEvent, Phase, Pong
 from agent.plan.watch import Watch
 from agent.samples.fold import (
+    compilers,
     fold_answers,
     fold_canaries,
     fold_clients,
@@ -18,7 +20,7 @@ from agent.samples.fold import (
     fold_ranks,
     work_of,
 )
-from agent.samples.marks import Canaries, Clients, Marks, XidSeen
+from agent.samples.marks import Canaries, Clients, Effort, Marks, XidSeen
 from agent.samples.model import Connections, Health, Miss, Missed, Sample, Window
 
 KEPT_S = 1800.0
@@ -119,8 +121,15 @@ class WindowBuilder:
             xids=self._xids(before, sample),
             oom_kills=self._oom(sample),
             since=before.since or sample.at,
+            excused=sample.at if self._excuses(sample, effort) else before.excused,
             blind=sample.scrape.blind if isinstance(sample.scrape, EngineReading) else before.blind,
         )
+
+    def _excuses(self, sample: Sample, effort: Effort) -> bool:
+        """Nothing is expected to move now."""
+        since = effort.jit_since if compilers(sample) else None
+        compiling = since is not None and sample.at - since < self._watch.jit_limit.value
+        return compiling or sleeps(sample)
 
     def _restarted(self, reading: EngineReading) -> bool:
         """Another process answers than before."""
@@ -146,6 +155,15 @@ class WindowBuilder:
         if self._oom_first is None or sample.oom_kills < self._oom_first:
             self._oom_first = sample.oom_kills
         return sample.oom_kills - self._oom_first
+
+
+def sleeps(sample: Sample) -> bool:
+    """By its own word, or by the runtime's."""
+    if isinstance(sample.container, ContainerView) and sample.container.state is RunState.PAUSED:
+        return True
+    if isinstance(sample.ping, Pong) and sample.ping.asleep:
+        return True
+    return isinstance(sample.scrape, EngineReading) and any(rank.asleep for rank in sample.scrape.ranks)
 
 
 def is_idle(sample: Sample, work: float | None) -> bool:

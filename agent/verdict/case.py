@@ -95,9 +95,14 @@ class Case:
         known = [proof for proof in (*proofs, self.marks.since) if proof is not None]
         return max(known, key=lambda instant: instant.mono) if known else None
 
+    def quiet_since(self, mark: RankMark) -> Instant:
+        """Since when a rank's silence counts: its last progress, or the end of what excused it."""
+        excused = self.marks.excused
+        return excused if excused is not None and excused.mono > mark.progressed.mono else mark.progressed
+
     def silence(self, mark: RankMark) -> float:
-        """Seconds that a rank made no progress."""
-        return self.now - mark.progressed
+        """Seconds that a rank was silent without an excuse."""
+        return self.now - self.quiet_since(mark)
 
     @property
     def silent(self) -> tuple[str, RankMark, float] | None:

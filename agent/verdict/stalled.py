@@ -26,7 +26,7 @@ def judge(case: Case) -> Verdict | None:
     if (case.work == 0 and not case.marks.canaries.strikes) or seconds < case.watch.suspect.value or case.compiling:
         return None
     window, why = window_of(case, mark)
-    found = second_signs(case, mark.progressed)
+    found = second_signs(case, case.quiet_since(mark))
     if case.watch.derived and seconds >= window and found:
         return Verdict(
             Judged.STALLED,
@@ -43,14 +43,14 @@ def suspect(case: Case, name: str, mark: RankMark, seconds: float, window: float
     """Told, and looked at more closely: a canary where no loop ping answers, or once the window has passed."""
     answers = case.marks.answers
     answered = answers.ping_ok is not None and case.now - answers.ping_ok <= PING_FRESH_S
-    asks = case.may_ask and not case.struck_since(mark.progressed) and (not answered or seconds >= window)
+    asks = case.may_ask and not case.struck_since(case.quiet_since(mark)) and (not answered or seconds >= window)
     told = f"{requests(mark)} and nothing moved for {seconds:.0f} s{rank(case, name)}"
     wait = f"; looks on until {window:.0f} s" if seconds < window < float("inf") else "; no second sign"
     return Verdict(
         Judged.SUSPECT,
         told + (wait if case.watch.derived else "; no window could be derived, so nothing is done about silence"),
         kind=Kind.BUSY,
-        evidence=second_signs(case, mark.progressed),
+        evidence=second_signs(case, case.quiet_since(mark)),
         seconds_since_progress=seconds,
         wants_canary=asks,
     )
@@ -59,8 +59,6 @@ def suspect(case: Case, name: str, mark: RankMark, seconds: float, window: float
 def window_of(case: Case, mark: RankMark) -> tuple[float, str]:
     """How long this rank may be silent, and why so long."""
     base, why = base_window(case, mark)
-    if case.marks.effort.jit is not None and case.marks.effort.jit.mono >= mark.progressed.mono:
-        return base + case.watch.jit.value, f"{why}, and compilers were at work"
     if case.since(case.window.ready) < case.watch.jit_after_ready.value:
         return base + case.watch.jit.value, f"{why}, and it has not been ready for long"
     return base, why

@@ -47,7 +47,7 @@ def loop_silent(case: Case) -> Verdict | None:
     if not case.traits.scrape_is_ping or silent is None or case.compiling:
         return None
     _, mark, seconds = silent
-    found = signs.second_signs(case, mark.progressed)
+    found = signs.second_signs(case, case.quiet_since(mark))
     if not case.watch.derived or seconds < case.watch.stall.value or not found or not http_up(case):
         return None
     return Verdict(

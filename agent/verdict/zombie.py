@@ -85,6 +85,8 @@ def settled(case: Case, since: Instant) -> bool:
     canaries = case.marks.canaries
     if canaries.token is not None and since.mono < canaries.token.mono < case.now.mono:
         return True
+    if case.compiling and not tokens_made(case, since):
+        return False  # the step that compilers hold up is the one that would free them
     if canaries.out is not None and canaries.out.mono > since.mono:
         return case.now - canaries.out >= min(case.watch.period.value, case.watch.zombie.value / 4)
     return case.struck_since(since) or (bool(canaries.unfit) and tokens_made(case, since))

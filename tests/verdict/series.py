@@ -174,6 +174,8 @@ class Series:
     """Seconds before the scenario's start; None: it starts with the container."""
     learned: Mapping[str, float] = field(default_factory=lambda: {f"idle_power_w.{CARD}": IDLE_W})
     period: float | None = None
+    blackout: tuple[float, float] | None = None
+    """From when to when nobody looked."""
 
     def play(self) -> list[Tick]:
         world, canaries = self.world(), Canaries(self.watch)
@@ -190,6 +192,9 @@ class Series:
         ticks: list[Tick] = []
         at = 0.0
         while at <= self.seconds:
+            if self.blackout is not None and self.blackout[0] <= at < self.blackout[1]:
+                at += period
+                continue
             self.script(world, at)
             world.cpu += world.cores * period
             answer = canaries.ended(world, at)

@@ -55,6 +55,7 @@ QUIET = [
     Quiet("N5 start of 450 s", s.n5, 600, Judged.READY, frozenset({Judged.STARTING}), how=STARTUP),
     Quiet("N6 start with 20 minutes of compilers", s.n6, 1500, Judged.READY, frozenset({Judged.STARTING}), how=STARTUP),
     Quiet("N7 compilers at run time", s.n7, 300, Judged.BUSY),
+    Quiet("N7 and the clients give up meanwhile", s.n7_left, 300, Judged.BUSY, SUSPECT),
     Quiet("N8 short compilations", s.n8, 600, Judged.BUSY),
     Quiet("N9 SGLang's lone prefill", s.n9, 200, Judged.BUSY, how={"engine": s.SGLANG}),
     Quiet("N10 forty minutes of one generation", s.n10, 2400, Judged.BUSY, how={"engine": s.SGLANG}),
@@ -282,15 +283,13 @@ def test_silence_without_a_derived_window_is_told_and_nothing_more(case: Loud):
     how = {**case.how, "watch": derive(engine, [], {})}
     ticks = Series(case.script, case.fault + 2000, **how).play()
     assert not [tick for tick in faults(ticks) if tick.verdict.kind == "busy"], timeline(ticks)
-    assert Judged.SUSPECT in states(ticks) or engine is s.TABBY, timeline(ticks)
+    assert {Judged.SUSPECT, Judged.UNOBSERVABLE} & set(states(ticks)), timeline(ticks)
 
 
 @pytest.mark.parametrize("period", [1.0, 5.0, 10.0, 17.0])
-@pytest.mark.parametrize(
-    "row", ["N1 cold 524K prefill, gauge moves", "N4 idle for a day", "N22 a silence of 100 s that heals"]
-)
+@pytest.mark.parametrize("row", ["N1 cold", "N4 idle", "N22 a silence"])
 def test_how_often_one_looks_changes_nothing_for_the_healthy(row: str, period: float):
-    case = next(case for case in QUIET if case.row == row)
+    case = next(case for case in QUIET if case.row.startswith(row))
     ticks = Series(case.script, min(case.seconds, 3600), watch=pp4_watch(period=period)).play()
     assert not faults(ticks), timeline(ticks)
 

@@ -1,0 +1,542 @@
+"""Single rules at their edges: whose doing, how sure, and what is said of what cannot be seen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from agent.container.port import RunState, StopRequest
+from agent.engines.model import EngineKind, FailureClass
+from agent.plan.windows import derive
+from agent.samples.model import Health, Miss, Missed
+from agent.verdict.kinds import FAULT_KINDS, STALL_KINDS, SUSPECT_REASONS
+from agent.verdict.model import Judged, Remedy
+from tests.verdict import scenarios as s
+from tests.verdict.series import (
+    BUSY_W,
+    IDLE_W,
+    PP4,
+    PP4_CLAIMS,
+    Script,
+    Series,
+    Tick,
+    World,
+    faults,
+    first_fault,
+    timeline,
+)
+
+
+def play(script: Script, seconds: float = 900, **how) -> list[Tick]:
+    return Series(script, seconds, **how).play()
+
+
+# ── the runtime and the exit ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_paused_container_is_asleep():
+    def paused(world: World, at: float) -> None:
+        world.state = RunState.PAUSED
+
+    assert play(paused, 10)[-1].verdict.state is Judged.ASLEEP
+
+
+def test_a_container_that_was_never_started_is_starting():
+    def created(world: World, at: float) -> None:
+        world.state = RunState.CREATED
+
+    ticks = play(created, 10_000, ready_since=None)
+    assert {tick.verdict.state for tick in ticks} == {Judged.STARTING}
+
+
+@pytest.mark.parametrize(("stop", "state"), [(None, Judged.DEAD), (StopRequest(1.0, "SIGKILL"), Judged.STOPPED)])
+def test_a_container_that_is_gone_is_whose_doing(stop, state):
+    def gone(world: World, at: float) -> None:
+        world.container, world.stop = Missed(Miss.GONE, "no such container"), stop
+
+    assert play(gone, 10)[-1].verdict.state is state
+
+
+def test_a_program_that_is_not_in_the_image_is_given_up():
+    def missing(world: World, at: float) -> None:
+        world.exit(127)
+
+    verdict = play(missing, 10, ready_since=None)[-1].verdict
+    assert (verdict.remedy, "not in the image" in verdict.why) == (Remedy.GIVE_UP, True)
+
+
+def test_127_after_it_was_ready_is_an_exit_like_any_other():
+    def script(world: World, at: float) -> None:
+        world.exit(127)
+
+    assert play(script, 10)[-1].verdict.remedy is Remedy.RESTART
+
+
+@pytest.mark.parametrize("code", [0, 1, 2, 134, 137, 139, 143])
+def test_an_exit_that_nobody_asked_for_is_a_fault_whatever_the_code(code: int):
+    def script(world: World, at: float) -> None:
+        world.exit(code)
+
+    verdict = play(script, 10)[-1].verdict
+    assert (verdict.state, verdict.remedy) == (Judged.DEAD, Remedy.RESTART)
+    assert str(code) in verdict.why
+
+
+def test_old_failure_lines_are_not_blamed_for_a_later_exit():
+    def script(world: World, at: float) -> None:
+        s.decode(world, at)
+        if at == 100:
+            world.log.append("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB")
+        if at >= 600:
+            world.exit(1)
+
+    assert play(script)[-1].verdict.failure is FailureClass.UNKNOWN
+
+
+def test_xids_that_need_a_person_outrank_the_exit_that_they_caused():
+    def script(world: World, at: float) -> None:
+        s.decode(world, at)
+        if at == 300:
+            world.xids.append(79)
+            world.exit(137)
+
+    verdict = play(script, 300)[-1].verdict
+    assert (verdict.remedy, verdict.kind) == (Remedy.QUARANTINE, "xid")
+
+
+# ── cards ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(("action", "remedy"), [(0, Remedy.NONE), (None, Remedy.QUARANTINE), (2, Remedy.QUARANTINE)])
+def test_xid_154_only_tells_that_the_action_changed(action, remedy):
+    def script(world: World, at: float) -> None:
+        s.decode(world, at)
+        world.recovery = action
+        if at == 100:
+            world.xids.append(154)
+
+    assert play(script, 100)[-1].verdict.remedy is remedy
+
+
+def test_a_card_away_for_one_look_is_a_hiccup_and_for_two_is_lost():
+    def once(world: World, at: float) -> None:
+        s.decode(world, at)
+        world.lost = at == 100
+
+    def stays(world: World, at: float) -> None:
+        s.decode(world, at)
+        world.lost = at >= 100
+
+    assert not faults(play(once))
+    found = first_fault(play(stays))
+    assert found is not None
+    assert (found.at, found.verdict.kind) == (110, "gpu_lost")
+
+
+def test_cards_that_cannot_be_read_are_blind_and_no_fault():
+    def script(world: World, at: float) -> None:
+        s.decode(world, at)
+        world.gpus = Missed(Miss.BROKEN, "NVML hangs")
+
+    ticks = play(script)
+    assert not faults(ticks)
+    assert "gpu" in ticks[-1].verdict.blind
+
+
+def test_a_deployment_without_cards_is_not_blind_for_it():
+    def script(world: World, at: float) -> None:
+        s.decode(world, at)
+        world.gpus = Missed(Miss.UNSUPPORTED, "no cards of its own")
+
+    assert "gpu" not in play(script)[-1].verdict.blind
+
+
+def test_memory_that_the_driver_does_not_tell_is_no_fault():
+    """Unified-memory boards answer NOT_SUPPORTED for memory and nothing else."""
+
+    def script(world: World, at: float) -> None:
+        s.decode(world, at)
+        world.memory = world.recovery = None
+
+    assert not faults(play(script))
+
+
+# ── start-up ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def loading(world: World, at: float) -> None:
+    world.scrape, world.health = s.REFUSED, s.REFUSED
+    world.io = at
+    if at % 60 == 0:
+        world.log.append(f"Loading safetensors checkpoint shards:  {int(at / 10) % 100}% Completed | 1/10")
+
+
+def test_a_start_shows_phase_and_percent():
+    verdict = play(loading, 120, ready_since=None)[-1].verdict
+    assert (verdict.state, verdict.phase, verdict.progress) == (Judged.STARTING, "load", 0.12)
+    assert "loads the model (12%), 2 min of about 7 min 30 s" in verdict.why
+
+
+def test_a_start_beyond_the_launchs_own_limit_is_ended_though_it_moves():
+    engine = replace(PP4, ready_timeout_s=1200.0)
+    watch = derive(engine, PP4_CLAIMS, {})
+    found = first_fault(play(loading, 2000, ready_since=None, engine=engine, watch=watch))
+    assert found is not None
+    assert (found.at, found.verdict.kind) == (1200, "start")
+
+
+def test_a_start_without_a_stated_limit_goes_on_for_as_long_as_it_moves():
+    assert not faults(play(loading, 20_000, ready_since=None))
+
+
+def test_an_adopted_engine_that_misses_the_first_look_is_given_time():
+    """The agent was restarted: this engine has run for hours and is too busy to answer at once."""
+
+    def script(world: World, at: float) -> None:
+        s.decode(world, at)
+        world.scrape = world.health = s.TIMEOUT if at < 60 else None
+        if at >= 60:
+            world.health = Health(200, 0.01)
+
+    engine = replace(PP4, ready_timeout_s=1200.0)
+    series = Series(script, 300, watch=derive(engine, PP4_CLAIMS, {}), engine=engine, ready_since=None)
+    assert not faults(series.play())
+
+
+# ── the end ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_drain_by_somebody_else_is_waited_for():
+    ticks = play(s.then(s.drains, 300), 460)
+    assert not faults(ticks), timeline(ticks)
+    assert ticks[-1].verdict.state is Judged.UNOBSERVABLE
+
+
+def test_a_drain_that_never_ends_is_ended():
+    """vLLM never exits while a client holds its socket."""
+    found = first_fault(play(s.then(s.drains, 300), 900))
+    assert found is not None
+    assert (found.verdict.state, found.verdict.kind) == (Judged.DEAD, "drain")
+    assert found.at <= 300 + 180 + 10
+
+
+def test_a_drain_that_a_person_asked_for_is_left_to_end():
+    def script(world: World, at: float) -> None:
+        s.drains(world, at)
+        world.stop = StopRequest(1.0, "SIGTERM")
+
+    assert not faults(play(s.then(script, 300), 1800))
+
+
+def test_a_port_that_refuses_though_the_container_runs_is_dead():
+    def script(world: World, at: float) -> None:
+        world.scrape, world.health = s.REFUSED, s.REFUSED
+
+    found = first_fault(play(s.then(script, 300)))
+    assert found is not None
+    assert (found.at, found.verdict.kind) == (330, "refused")
+
+
+@pytest.mark.parametrize("quiet", [True, False])
+def test_an_engine_that_answers_nothing_is_dead_only_when_nothing_of_it_moves(quiet: bool):
+    def script(world: World, at: float) -> None:
+        s.decode(world, at)
+        world.scrape, world.health = s.TIMEOUT, s.TIMEOUT
+        world.canary = lambda asked: None
+        if quiet:
+            world.idle()
+            world.cores = 0.0
+
+    found = first_fault(play(s.then(script, 300), 1800))
+    assert (found is not None) is quiet
+    if found is not None:
+        assert (found.verdict.kind, found.at) == ("unresponsive", 420)
+
+
+def test_an_engine_that_answers_nothing_and_whose_processes_cannot_be_read_is_left_alone():
+    def script(world: World, at: float) -> None:
+        world.scrape, world.health = s.TIMEOUT, s.TIMEOUT
+        world.processes = False
+
+    assert not faults(play(s.then(script, 300), 1800))
+
+
+def test_one_503_without_a_fatal_line_is_looked_at_twice():
+    def script(world: World, at: float) -> None:
+        s.decode(world, at)
+        world.health = Health(503, 0.1) if at == 300 else Health(200, 0.1)
+
+    assert not faults(play(script))
+
+
+@pytest.mark.parametrize("kind", [EngineKind.SGLANG, EngineKind.TABBYAPI, EngineKind.LLAMACPP])
+def test_503_of_other_engines_says_nothing_about_death(kind: EngineKind):
+    """SGLang's health waits for a batch, TabbyAPI's stays bad after one error, llama.cpp's means loading."""
+
+    def script(world: World, at: float) -> None:
+        s.decode(world, at)
+        world.health = Health(503, 20.0)
+
+    assert not faults(play(script, engine=replace(PP4, kind=kind)))
+
+
+def test_a_fatal_line_that_tokens_followed_was_not_the_end():
+    def script(world: World, at: float) -> None:
+        s.decode(world, at)
+        if at == 300:
+            world.log.append("RuntimeError: CUDA error: device-side assert triggered")
+
+    assert not faults(play(script))
+
+
+def test_lost_cards_with_tokens_still_flowing_are_no_reason_to_kill():
+    def script(world: World, at: float) -> None:
+        s.decode(world, at)
+        if at == 300:
+            world.log.append("Failed to initialize NVML: Unknown Error")
+
+    assert not faults(play(script))
+
+
+# ── zombies ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_zombie_figures_say_how_many_and_what_they_hold():
+    found = first_fault(play(s.then(s.f8)))
+    assert found is not None
+    assert found.verdict.figures["zombie_requests"] == 3.0
+    assert found.verdict.figures["zombie_kv_tokens"] == pytest.approx(240_000)
+    assert any("CLOSE_WAIT" in line for line in found.verdict.evidence)
+
+
+def test_background_responses_have_no_client_by_design():
+    def script(world: World, at: float) -> None:
+        s.decode(world, at)
+        world.clients = 0
+
+    engine = replace(PP4, clientless_work=True)
+    ticks = play(script, 1800, engine=engine)
+    assert not faults(ticks)
+    assert "connections" in ticks[-1].verdict.blind
+
+
+def test_requests_without_clients_are_only_suspect_where_no_canary_can_settle_it():
+    def script(world: World, at: float) -> None:
+        s.f8(world, at)
+        world.canary = lambda asked: "HTTP 401: no key"
+
+    ticks = play(s.then(script), 700)
+    assert not faults(ticks), timeline(ticks)
+    assert ticks[-1].verdict.state is Judged.SUSPECT
+    assert "canary" in ticks[-1].verdict.blind
+
+
+def test_short_requests_that_come_and_go_are_no_zombies():
+    """Each look falls between two clients now and then, and finds a request of one and the connection of none."""
+
+    def script(world: World, at: float) -> None:
+        s.decode(world, at)
+        world.clients = 0 if at % 30 else 1
+
+    assert not faults(play(script, 1800))
+
+
+def test_unknown_connections_never_make_a_zombie():
+    def script(world: World, at: float) -> None:
+        s.decode(world, at)
+        world.clients = Missed(Miss.NO_RIGHTS, "cannot read /proc")
+
+    ticks = play(script, 1800)
+    assert not faults(ticks)
+    assert "connections" in ticks[-1].verdict.blind
+
+
+def test_more_requests_than_clients_are_a_suspicion_with_its_number():
+    verdict = play(s.n30, 300)[-1].verdict
+    assert (verdict.state, verdict.fault, verdict.figures["zombie_requests"]) == (Judged.SUSPECT, False, 7.0)
+
+
+# ── silence ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_one_wedged_request_is_no_stalled_engine_while_canaries_are_answered():
+    """A request that never fits waits for ever; everything else is served."""
+
+    def script(world: World, at: float) -> None:
+        world.idle()
+        world.clients = 1
+        world.rank.waiting = 1
+
+        def step() -> None:
+            world.rank.generated += 1
+
+        world.on_token = step
+
+    ticks = play(script, 3600)
+    assert not faults(ticks), timeline(ticks)
+
+
+def test_a_model_whose_gauge_never_moves_gets_the_long_window():
+    def script(world: World, at: float) -> None:
+        rank = world.rank
+        world.clients = rank.running = 1
+        world.work()
+        rank.kv = 0.02
+        if at < 600:
+            rank.generated += 5000
+        world.canary = lambda asked: None
+
+    found = first_fault(play(script, 1800))
+    assert found is not None
+    assert found.at == pytest.approx(600 + 447, abs=11)
+
+
+def test_the_windows_are_longer_while_kernels_are_new():
+    def fresh(world: World, at: float) -> None:
+        s.decode(world, at) if at < 300 else s.f3(world, at - 300)
+
+    found = first_fault(play(fresh, 900, ready_since=100.0))
+    assert found is not None
+    assert found.at == 290 + 180 + 120
+
+
+def test_cards_and_processor_at_rest_are_a_second_sign():
+    def script(world: World, at: float) -> None:
+        s.hang(world, at)
+        world.canary = lambda asked: "HTTP 401"
+        world.load, world.power, world.cores = 0.0, IDLE_W, 0.0
+
+    found = first_fault(play(s.then(script)))
+    assert found is not None
+    assert any("at rest" in line for line in found.verdict.evidence)
+
+
+def test_full_cards_at_full_power_are_no_sign_of_a_hang():
+    def script(world: World, at: float) -> None:
+        s.hang(world, at)
+        world.canary = lambda asked: "HTTP 401"
+        world.load, world.power = 1.0, BUSY_W
+
+    ticks = play(s.then(script), 3600)
+    assert not faults(ticks)
+    assert ticks[-1].verdict.state is Judged.SUSPECT
+
+
+def test_without_a_known_idle_power_power_says_nothing():
+    def script(world: World, at: float) -> None:
+        s.f2(world, at)
+        world.canary = lambda asked: "HTTP 401"
+
+    assert not faults(play(s.then(script), 3600, learned={}))
+
+
+def test_compilers_excuse_silence_only_for_a_while():
+    def script(world: World, at: float) -> None:
+        s.f3(world, at)
+        world.compilers = ("ptxas",)
+
+    found = first_fault(play(s.then(script), 3600))
+    assert found is not None
+    assert s.FAULT + 1200 <= found.at <= s.FAULT + 1200 + 320
+
+
+def test_an_idle_canary_that_fails_once_is_asked_again():
+    answers = iter([None, 0.2])
+
+    def script(world: World, at: float) -> None:
+        world.idle()
+        world.canary = lambda asked: next(answers, 0.2)
+
+    ticks = play(script, 1800)
+    assert not faults(ticks)
+    assert Judged.SUSPECT in {tick.verdict.state for tick in ticks}
+
+
+def test_an_idle_engine_is_asked_rarely():
+    asked: list[float] = []
+
+    def script(world: World, at: float) -> None:
+        world.idle()
+        world.canary = lambda at: asked.append(at) or 0.2
+
+    play(script, 3600)
+    assert 10 <= len(asked) <= 12
+
+
+def test_a_busy_engine_is_never_asked():
+    asked: list[float] = []
+
+    def script(world: World, at: float) -> None:
+        s.decode(world, at)
+        world.canary = lambda at: asked.append(at) or 0.2
+
+    play(script, 3600)
+    play(s.n1, 129)
+    assert not asked
+
+
+def test_a_canary_that_the_engine_refuses_is_blind_and_not_repeated_at_once():
+    asked: list[float] = []
+
+    def script(world: World, at: float) -> None:
+        world.idle()
+        world.canary = lambda at: (asked.append(at) and None) or "HTTP 404: no such model"
+
+    ticks = play(script, 1200)
+    assert not faults(ticks)
+    assert "canary" in ticks[-1].verdict.blind
+    assert len(asked) <= 4
+
+
+def test_silence_in_which_nobody_looked_does_not_count():
+    """The agent was suspended for an hour in the middle of a hang: it is measured from the first look after."""
+    ticks = play(s.then(s.f1_ping), 5000, engine=s.DEV, blackout=(620, 4220))
+    found = first_fault(ticks)
+    assert found is not None
+    assert 4220 + 180 <= found.at <= 4220 + 240
+
+
+def test_waking_up_with_requests_queued_starts_the_clock_anew():
+    """An hour of sleep with work waiting is no silence; the first minutes after it are measured from the waking."""
+
+    def script(world: World, at: float) -> None:
+        s.hang(world, at)
+        world.rank.asleep = at < 3600
+        world.ping = s.TIMEOUT
+
+    found = first_fault(play(s.then(script, 300), 5000, engine=s.DEV))
+    assert found is not None
+    assert 300 + 3600 + 170 <= found.at <= 300 + 3600 + 240
+
+
+# ── what is exported ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_figures_of_a_busy_engine():
+    figures = play(s.n28, 120)[-1].verdict.figures
+    assert figures["requests_running"] == 1
+    assert figures["client_connections"] == 1
+    assert figures["decode_tokens_per_second"] == pytest.approx(50.0)
+    assert figures["seconds_since_progress"] == {"0": 0.0}
+    assert figures["zombie_requests"] == 0
+
+
+def test_what_is_not_known_has_no_figure():
+    figures = play(s.n20, 100)[-1].verdict.figures
+    assert "requests_running" not in figures
+    assert "zombie_requests" not in figures
+    assert figures["client_connections"] == 3
+
+
+def test_a_counter_that_began_anew_gives_no_negative_rate():
+    rates = [tick.verdict.figures.get("decode_tokens_per_second") for tick in play(s.n15, 400)]
+    assert all(rate is None or rate >= 0 for rate in rates)
+
+
+def test_the_kinds_that_scenarios_produce_are_declared():
+    scripts = (s.f2, s.f4, s.f5, s.f7, s.f8, s.f18, s.f20_action, s.f27, s.f30)
+    kinds = {tick.verdict.kind for script in scripts for tick in faults(play(s.then(script), 1000))}
+    assert kinds <= FAULT_KINDS
+    assert STALL_KINDS <= FAULT_KINDS
+    assert SUSPECT_REASONS <= FAULT_KINDS
