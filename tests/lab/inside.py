@@ -16,7 +16,15 @@ import subprocess
 import sys
 
 from tests.lab import packages, sessions
-from tests.lab.place import OUTER_NETWORK, REPOSITORY, SESSION, Unavailable, is_inside, network_identity
+from tests.lab.place import (
+    OUTER_NETWORK,
+    OUTSIDE_BECAUSE,
+    REPOSITORY,
+    SESSION,
+    Unavailable,
+    is_inside,
+    network_identity,
+)
 
 # If the process that started it is killed, the kernel kills process 1 in there, and with it all the others.
 NAMESPACES = ("unshare", "--mount", "--net", "--pid", "--fork", "--mount-proc", "--kill-child", "--")
@@ -37,7 +45,8 @@ def main() -> int:
         print(f"lab: {gap}", file=sys.stderr)
         if not options.if_possible:
             return os.EX_UNAVAILABLE
-        return subprocess.run(options.command, check=False).returncode
+        environment = {**os.environ, OUTSIDE_BECAUSE: str(gap)}
+        return subprocess.run(options.command, env=environment, check=False).returncode
     return run(options.command)
 
 

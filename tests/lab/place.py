@@ -11,6 +11,9 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 SESSION = "RECIPE_AGENT_LAB_SESSION"
 OUTER_NETWORK = "RECIPE_AGENT_LAB_OUTER_NETWORK"
 
+# Set by it for a command that it runs outside because the lab cannot be entered: why.
+OUTSIDE_BECAUSE = "RECIPE_AGENT_LAB_OUTSIDE_BECAUSE"
+
 HOW_TO_ENTER = "run `make test`, or `.venv/bin/python -m tests.lab.inside -- .venv/bin/pytest …`"
 
 
@@ -41,5 +44,6 @@ def session_folder() -> Path:
     published ports.
     """
     if not is_inside():
-        raise Unavailable(f"cannot start a Docker Engine here: this is the host's own network; {HOW_TO_ENTER}")
+        why = os.environ.get(OUTSIDE_BECAUSE) or f"this is the host's own network; {HOW_TO_ENTER}"
+        raise Unavailable(f"cannot start a Docker Engine here: {why}")
     return Path(os.environ[SESSION])
