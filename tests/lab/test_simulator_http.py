@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from tests.lab.simulator.harness import Simulator, start, stream, until
 from tests.lab.simulator.ledger import Collector, EngineDead
@@ -156,6 +157,14 @@ def test_only_v1_asks_for_the_key(tmp_path: Path) -> None:
         assert locked.get("/v1/models") == (401, '{"error":"Unauthorized"}')
         assert locked.post("/v1/completions", {"prompt": "x"}, Authorization="Bearer secret")[0] == 200
         assert locked.post("/v1/completions", {"prompt": "x"}, Authorization="Bearer wrong")[0] == 401
+
+
+def test_the_metrics_text_parses(sim: Simulator) -> None:
+    families = {f.name: f.type for f in text_string_to_metric_families(sim.get("/metrics")[1])}
+    assert families["vllm:kv_cache_usage_perc"] == "gauge"
+    assert families["vllm:generation_tokens"] == "counter"
+    assert families["vllm:iteration_tokens_total"] == "histogram"
+    assert families["http_request_size_bytes"] == "summary"
 
 
 def series(text: str) -> set[str]:
