@@ -172,6 +172,13 @@ def test_out_of_memory_names_itself_and_ends_in_exit_0(sim: Simulator) -> None:
     assert "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate" in sim.log()
 
 
+@pytest.mark.parametrize("kind", ["oom", "exit0"])
+def test_a_death_that_was_set_before_the_start_comes_after_it(tmp_path: Path, kind: str) -> None:
+    with start(tmp_path, wait=False, SIM_FAULT=kind) as early:
+        assert early.wait() == 0
+        assert "Application startup complete." in early.log()
+
+
 @pytest.mark.parametrize(("arg", "code"), [("3", 3), ("137", -9), ("143", -15)])
 def test_an_exit_has_the_code_that_was_asked_for(sim: Simulator, arg: str, code: int) -> None:
     sim.post("/sim/fault", {"kind": "exit", "arg": arg})

@@ -26,7 +26,8 @@ class Control:
         self.keep_alive = False
         self.engine: EngineClient | None = None
         self._applied: set[str] = set()
-        board.put(self.faults.values())
+        self._serves = False
+        self._show_board()
 
     def attach(self, engine: EngineClient) -> None:
         """The engine that faults act on."""
@@ -35,14 +36,20 @@ class Control:
 
     def ready(self) -> None:
         """The engine serves: faults that were set before the start act now."""
+        self._serves = True
+        self._show_board()
         for fault in list(self.faults.values()):
             self._act(fault)
+
+    def _show_board(self) -> None:
+        """What is in force now; a death by memory waits until there is a server that can notice it."""
+        self.board.put(f for f in self.faults.values() if self._serves or f.kind != "oom")
 
     def set(self, fault: Fault) -> None:
         """Put a fault in force."""
         self.faults[fault.kind] = fault
         self._applied.discard(fault.kind)
-        self.board.put(self.faults.values())
+        self._show_board()
         if self.engine is not None and self.engine.started.is_set():
             self._act(fault)
 
@@ -51,7 +58,7 @@ class Control:
         gone = [kind] if kind else list(self.faults)
         for name in gone:
             self.faults.pop(name, None)
-        self.board.put(self.faults.values())
+        self._show_board()
         if self.engine is not None and {"zombie_held", "zombie_burning"} & set(gone):
             self.engine.release_zombies()
         if self.engine is not None and "stale_gauge" in gone:
