@@ -76,7 +76,8 @@ def _contained(launch: ContainerLaunch, site: Site) -> Made:
     edited = container.detached(launch)
     bounded = container.bounded_log(edited.body, site.settings.logs)
     name = site.profile.name.value if site.profile.name else launch.name or site.slug
-    made = Made(bounded.body, name, launch.platform, (), (*edited.warnings, *bounded.warnings))
+    body = container.with_room(bounded.body, site.profile)
+    made = Made(body, name, launch.platform, (), (*edited.warnings, *bounded.warnings))
     if launch.tool != "docker":
         made = _with_warning(made, f"the launch is {launch.tool}'s; Docker runs it with the same flags")
     return _changed(made, site)
@@ -95,12 +96,14 @@ def on_ports(made: Made, runtime: str, inner: int | None, profile: Profile) -> M
     ports = {port: fact.value for port, fact in profile.ports.items()}
     if profile.port is not None and inner is not None:
         ports[inner] = profile.port.value
-    if not ports or not made.body:
+    address = profile.address.value if profile.address else None
+    if not made.body or not (ports or address):
         return made
     if runtime == DOCKER:
-        body = container.on_ports(made.body, ports)
+        body = container.on_address(container.on_ports(made.body, ports), inner, address)
     else:
         words = [word for port in ports.values() for word in ("--port", str(port))]
+        words += ["--host", address] if address else []
         body = {**made.body, "Cmd": [*made.body["Cmd"], *words]}
     return Made(body, made.name, made.platform, made.missing, made.warnings)
 

@@ -238,7 +238,7 @@ def _warnings(inputs: Inputs, stage: _Stage, run: _Run, plan: Plan) -> Iterator[
     yield from plan.watch.warnings
     if run.made.body and stage.runtime == DOCKER and run.engine and not published(run.made.body, run.engine.port):
         yield f"no port of this host leads to the engine's {run.engine.port}: --set port=N publishes it"
-    yield from map(str, advise(plan))
+    yield from map(str, advise(plan, stage.profile))
 
 
 def _environment(inputs: Inputs, run: _Run) -> Iterator[str]:

@@ -82,6 +82,16 @@ def with_arguments(body: Mapping[str, Any], profile: Profile) -> dict[str, Any]:
     return {**body, "Cmd": [*(body.get("Cmd") or ()), *added]} if added else dict(body)
 
 
+def with_room(body: Mapping[str, Any], profile: Profile) -> dict[str, Any]:
+    """The body with a profile's mounts and its size of /dev/shm."""
+    host = dict(body.get("HostConfig") or {})
+    if profile.mounts is not None:
+        host["Binds"] = [*(host.get("Binds") or ()), *profile.mounts.value]
+    if profile.shm_size is not None:
+        host["ShmSize"] = profile.shm_size.value
+    return {**body, "HostConfig": host}
+
+
 def on_ports(body: Mapping[str, Any], ports: Mapping[int, int]) -> dict[str, Any]:
     """The body with other ports of the host for ports of the container; unpublished ones are published by it."""
     if not ports:
@@ -93,6 +103,18 @@ def on_ports(body: Mapping[str, Any], ports: Mapping[int, int]) -> dict[str, Any
         first = (bindings.get(key) or [{"HostIp": "", "HostPort": ""}])[0]
         bindings[key] = [{**first, "HostPort": str(outer)}]
     exposed = {**(body.get("ExposedPorts") or {}), **{f"{inner}/tcp": {} for inner in ports}}
+    return {**body, "ExposedPorts": exposed, "HostConfig": {**host, "PortBindings": bindings}}
+
+
+def on_address(body: Mapping[str, Any], inner: int | None, address: str | None) -> dict[str, Any]:
+    """The body with the engine's port published on one address of the host alone."""
+    if inner is None or address is None:
+        return dict(body)
+    host, key = dict(body.get("HostConfig") or {}), f"{inner}/tcp"
+    bindings = dict(host.get("PortBindings") or {})
+    places = bindings.get(key) or [{"HostPort": str(inner)}]
+    bindings[key] = [{**place, "HostIp": address} for place in places]
+    exposed = {**(body.get("ExposedPorts") or {}), key: {}}
     return {**body, "ExposedPorts": exposed, "HostConfig": {**host, "PortBindings": bindings}}
 
 

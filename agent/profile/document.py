@@ -84,6 +84,8 @@ class Serving(Strict):
     max_context: Fact[int] | None = None
     speculative_tokens: Fact[int] | None = None
     kv_pool_tokens: Fact[int] | None = None
+    drafter_predicts: Fact[int] | None = None
+    """Tokens that the drafter predicts at a time; speculative tokens come in multiples of it."""
 
 
 class Acceptance(Strict):
@@ -148,8 +150,14 @@ class Profile(Strict):
     name: Fact[str] | None = None
     port: Fact[Annotated[int, Field(ge=1, le=65535)]] | None = None
     """The host's port for the engine; the one within the container stays."""
+    address: Fact[str] | None = None
+    """The host's address that the engine's port is published on; 127.0.0.1 keeps it to this host."""
     ports: dict[int, Fact[Annotated[int, Field(ge=1, le=65535)]]] = Field(default_factory=dict)
     """The same for any published port of the container."""
+    mounts: Fact[tuple[str, ...]] | None = None
+    """More mounts of the container, as `-v` takes them."""
+    shm_size: Fact[Size] | None = None
+    """The container's /dev/shm."""
     launch: Launch = Launch()
     engine: Engine = Engine()
     serving: Serving = Serving()

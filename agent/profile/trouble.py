@@ -10,7 +10,7 @@ class BadProfile(InvalidInput):
 
     code = "profile.invalid"
     message = "cannot read the profile {what}: {why}"
-    hint = "the keys are described in docs/profiles.md; the shipped profiles are examples"
+    hint = "the shipped profiles (config/profiles) show every key in use"
 
 
 class BadSet(UsageError):

@@ -15,7 +15,7 @@ from agent.plan.inputs import Inputs, LocalImage
 from agent.plan.model import Plan
 from agent.plan.show import show
 from agent.plan.tojson import to_json
-from agent.plan.trouble import NoProcess, NotMeant, SecretSet
+from agent.plan.trouble import NoProcess, NotMeant, PolicyRefused, SecretSet
 from agent.profile.load import load
 from agent.profile.trouble import BadSet
 from tests.plan.build import FIXTURES, bare, cards, host_config, plan, recipe, settings, small
@@ -183,6 +183,21 @@ def test_a_host_port_changes_outside_alone() -> None:
     assert host_config(made)["PortBindings"] == {"8000/tcp": [{"HostIp": "", "HostPort": "18000"}]}
     assert made.engine is not None
     assert made.engine.port == 8000
+
+
+def test_a_port_can_be_kept_to_this_host() -> None:
+    made = plan(sets={"address": "127.0.0.1"})
+    assert host_config(made)["PortBindings"] == {"8000/tcp": [{"HostIp": "127.0.0.1", "HostPort": "8000"}]}
+    assert plan(bare(["vllm", "serve", "m"]), sets={"address": "127.0.0.1"}).argv[-2:] == ("--host", "127.0.0.1")
+
+
+def test_a_profile_adds_mounts_and_room_within_what_the_site_allows() -> None:
+    site = {"mounts": ["/srv/cache/vllm:/root/.cache/vllm"], "shm_size": "16GiB"}
+    host = host_config(plan(site=site))
+    assert host["Binds"][-1] == "/srv/cache/vllm:/root/.cache/vllm"
+    assert host["ShmSize"] == 16 * 2**30
+    with pytest.raises(PolicyRefused):
+        plan(site={"mounts": ["/etc:/x"]})
 
 
 def test_a_profile_adds_variables_and_arguments_at_the_end() -> None:

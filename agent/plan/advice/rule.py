@@ -9,6 +9,7 @@ from typing import Any
 from agent.engines.model import EngineKind, EngineLaunch
 from agent.plan.model import Plan
 from agent.plan.runtime import DOCKER, env_of
+from agent.profile.document import Profile
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +33,12 @@ class Case:
     env: Mapping[str, str]
     words: tuple[str, ...]
     """Entrypoint and arguments."""
+    profile: Profile
 
     @classmethod
-    def of(cls, plan: Plan) -> Case:
+    def of(cls, plan: Plan, profile: Profile) -> Case:
         body = plan.container.body if plan.container else {}
-        return cls(plan, env_of(body), (*(body.get("Entrypoint") or ()), *(body.get("Cmd") or ())))
+        return cls(plan, env_of(body), (*(body.get("Entrypoint") or ()), *(body.get("Cmd") or ())), profile)
 
     @property
     def engine(self) -> EngineLaunch | None:
@@ -67,6 +69,17 @@ class Case:
                 after = self.words[at + 1] if at + 1 < len(self.words) else ""
                 return value if equals else "" if after.startswith("--") else after
         return None
+
+    @property
+    def open_port(self) -> bool:
+        """Whether others than this host's own programs reach the engine's port."""
+        engine = self.engine
+        if engine is None or engine.port is None:
+            return False
+        if not self.contained or self.host.get("NetworkMode") == "host":
+            return engine.host in (None, "0.0.0.0", "::", "")  # noqa: S104 (this looks for it)
+        bindings = (self.host.get("PortBindings") or {}).get(f"{engine.port}/tcp") or ()
+        return any(one.get("HostIp") in ("", None, "0.0.0.0", "::") for one in bindings)  # noqa: S104
 
     def mounted(self, *targets: str) -> bool:
         """Whether any of these folders of the container lies on a mount."""
