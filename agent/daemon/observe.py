@@ -17,7 +17,7 @@ from agent.container.port import ContainerView, Runtime, StopRequest
 from agent.daemon.follow import Follower
 from agent.daemon.guard import cancelled
 from agent.engines.dialect import Dialect
-from agent.engines.model import EngineKind, EngineLaunch
+from agent.engines.model import EngineKind, EngineLaunch, Phase
 from agent.engines.registry import dialect_of
 from agent.errors import RuntimeTrouble
 from agent.host.process import Process
@@ -125,7 +125,8 @@ class Observer:
 
     def _urgent(self) -> bool:
         """Something came in by itself that a verdict is waiting for."""
-        return self._canary is not None or bool(self._xids) or bool(self._follower.tail.fresh)
+        told = any(event.failure or event.draining or event.phase is Phase.READY for event in self._follower.tail.fresh)
+        return self._canary is not None or bool(self._xids) or told
 
     async def _attend(self, container: ContainerView | None, record: Deployment, now: Instant) -> None:
         """A new container is a new window and a new log."""
@@ -175,8 +176,9 @@ class Observer:
             self.startup_s = self.window.ready.wall - self.window.started.wall
 
     async def _stop(self, container: ContainerView | None, record: Deployment) -> StopRequest | None:
-        """Who asked for the exit: asked of the runtime soon, since it forgets."""
-        if container is None or container.running or record.started_at is None:
+        """Who asked for the exit, or for the end that the engine prepares: asked soon, since a runtime forgets."""
+        draining = self.window is not None and self.window.marks.effort.draining is not None
+        if container is None or (container.running and not draining) or record.started_at is None:
             return None
         try:
             return await self._eyes.runtime.stop_requested(container.id, record.started_at)
@@ -201,7 +203,8 @@ class Observer:
         if engine is None or self.window is None or self.window.ready is None:
             return None
         requests = self._dialect.pings(engine)
-        return Ping(requests, self._dialect.read_pong) if requests else None
+        timeout = max(self.plan.watch.scrape_timeout.value, 0.8 * self.plan.watch.period.value)
+        return Ping(requests, self._dialect.read_pong, timeout) if requests else None
 
     def _endpoint(self, container: ContainerView | None) -> Endpoint | None:
         if container is None or container.address is None:

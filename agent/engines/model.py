@@ -236,3 +236,5 @@ class Traits:
     unhealthy_is_dead: bool = False
     scrape_is_ping: bool = False
     min_period: float = 0.0
+    health_costs: bool = False
+    """Every question to the health path is a request to the scheduler, so it is not asked at every look."""

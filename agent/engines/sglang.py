@@ -99,7 +99,7 @@ class SGLang(Silent):
     """SGLang's habits."""
 
     kind = EngineKind.SGLANG
-    traits = Traits()
+    traits = Traits(health_costs=True)
 
     def recognise(self, command: Command) -> bool:
         return arguments(command, _PROGRAMS, None) is not None

@@ -23,7 +23,8 @@ async def ask_canary(
         return Canary(False, seconds, answer.why, timed_out=answer.kind is Miss.TIMEOUT)
     if has_token(answer.status, answer.text):
         return Canary(True, answer.seconds, f"one token in {answer.seconds:.2f} s")
-    return Canary(False, answer.seconds, f"{request.path} answered {answer.status} without a token")
+    why = f"{request.path} answered {answer.status} without a token"
+    return Canary(False, answer.seconds, why, status=answer.status)
 
 
 async def send_all(probe: Probe, at: Endpoint, requests: Sequence[Request], last: Sequence[Request]) -> str:

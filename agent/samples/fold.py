@@ -139,9 +139,11 @@ def fold_answers(before: Answers, sample: Sample, scrape_is_ping: bool) -> Answe
 
 
 def health_refused(sample: Sample) -> bool:
-    """An engine without metrics, whose port refuses the health path."""
+    """An engine without metrics, whose port refuses the health path or the loop's ping."""
     blind = isinstance(sample.scrape, Missed) and sample.scrape.kind in BLIND
-    return blind and isinstance(sample.health, Missed) and sample.health.kind is Miss.REFUSED
+    return blind and any(
+        isinstance(look, Missed) and look.kind is Miss.REFUSED for look in (sample.health, sample.ping)
+    )
 
 
 def ping_of(sample: Sample, scrape_is_ping: bool) -> tuple[bool | None, float | None]:

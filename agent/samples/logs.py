@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from agent.container.port import LogLine
+from agent.engines.lines import is_echo
 from agent.engines.model import LogEvent
 
 KEPT_LINES = 2000
@@ -22,6 +23,7 @@ class LogTail:
     lines: deque[LogLine] = field(default_factory=lambda: deque(maxlen=KEPT_LINES))
     fresh: deque[LogEvent] = field(default_factory=lambda: deque(maxlen=KEPT_EVENTS))
     count: int = 0
+    """Lines since the last `take`, those left out that the agent's own probes cause."""
     last_at: float | None = None
     """Time of the newest line, to go on from after the stream broke."""
 
@@ -30,7 +32,7 @@ class LogTail:
         if len(line.text) > LONGEST_LINE:
             line = LogLine(line.text[:LONGEST_LINE] + " …", line.at)
         self.lines.append(line)
-        self.count += 1
+        self.count += 0 if is_echo(line.text) else 1
         self.last_at = line.at if line.at is not None else self.last_at
         if (event := self.read(line.text)) is not None:
             self.fresh.append(event)

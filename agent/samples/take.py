@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 from agent.clock import Clock
 from agent.container.port import ContainerView
+from agent.engines.dialect import join
 from agent.engines.model import EngineLaunch, EngineReading, Pong, Request
+from agent.engines.registry import dialect_of
 from agent.errors import AgentError
 from agent.host.gpu import Gpu
 from agent.host.port import GpuSource, Processes, Sockets
@@ -41,11 +43,12 @@ class Sources:
 
 @dataclass(frozen=True, slots=True)
 class Ping:
-    """Questions that only the scheduler's loop answers (the first that the version knows counts), and their reader."""
+    """Questions that only the scheduler's loop answers, and their reader. Shorter than the period, so that a hung
+    engine does not slow down the looking."""
 
     requests: tuple[Request, ...]
     read: Callable[[int, str, float], Pong]
-    timeout_s: float = 30.0
+    timeout_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +119,7 @@ async def read_engine(probe: Probe, subject: Subject) -> EngineReading | Missed:
 async def read_health(probe: Probe, subject: Subject) -> Health | Missed | None:
     """The health endpoint, where asking it costs the engine nothing."""
     engine, endpoint = subject.engine, subject.endpoint
-    if engine is None or engine.health is None or endpoint is None:
+    if engine is None or engine.health is None or endpoint is None or dialect_of(engine.kind).traits.health_costs:
         return None
     return await probe.health(endpoint, engine.health, subject.scrape_timeout_s)
 
@@ -125,14 +128,13 @@ async def read_ping(sources: Sources, subject: Subject) -> Pong | Missed | None:
     """The loop's own answer, where the engine offers such a question and is ready for it."""
     if subject.ping is None or subject.endpoint is None:
         return None
+    pongs: list[Pong] = []
     for request in subject.ping.requests:
         answer = await sources.probe.ask(subject.endpoint, request, subject.ping.timeout_s)
         if isinstance(answer, Missed):
             return answer
-        pong = subject.ping.read(answer.status, answer.text, sources.clock.now().wall)
-        if pong.alive is not None:
-            return pong
-    return None
+        pongs.append(subject.ping.read(answer.status, answer.text, sources.clock.now().wall))
+    return join(pongs)
 
 
 async def count_connections(sources: Sources, subject: Subject, pid: int) -> Connections | Missed:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent.samples.model import Activity, Health, Miss, Missed
+from agent.samples.model import Activity, Health, Missed
 from agent.verdict import cards, signs
 from agent.verdict.case import Case
 from agent.verdict.kinds import Kind
@@ -93,8 +93,8 @@ def cannot_look(case: Case) -> Verdict:
     scrape = case.last.scrape
     health = case.last.health
     why = scrape.why if isinstance(scrape, Missed) else "its port refuses connections"
-    if isinstance(health, Missed) and health.kind is Miss.REFUSED and not isinstance(scrape, Missed):
-        why = health.why
+    if case.blind:
+        why = health.why if isinstance(health, Missed) else "its port refuses connections"
     scraped = case.marks.answers.scraped
     last = f"; last seen {case.now - scraped:.0f} s ago" if scraped is not None else ""
     failing = case.since(case.marks.answers.failing)
