@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,7 +72,7 @@ async def execute(step: Step, record: Deployment, seen: Seen, work: Work) -> Out
                 await work.kill(survivor)
             return Outcome()
         case Remove(container=container):
-            return await remove(record, container, work)
+            return await remove(record, container, seen, work)
         case _:
             return Outcome()
 
@@ -163,21 +164,31 @@ def verdict_json(seen: Seen) -> dict[str, object]:
     }
 
 
-async def remove(record: Deployment, container: str, work: Work) -> Outcome:
+async def remove(record: Deployment, container: str, seen: Seen, work: Work) -> Outcome:
     """The whole log first, then the container; what was saved already is not saved again."""
     path = log_path(work.logs, record.slug, record.generation, container)
-    note = ""
-    if not path.exists():
-        try:
-            await work.runtime.save_log(container, path)
-        except OSError as error:
-            note = f"its log could not be saved: {error}"
-        except AgentError as error:
-            if error.retryable:
-                raise
-            note = error.text
+    note = await save_log(record, container, path, seen, work)
     await work.runtime.remove(container)
     return Outcome(note=note)
+
+
+async def save_log(record: Deployment, container: str, path: Path, seen: Seen, work: Work) -> str:
+    """What could not be saved is tried again for a while; then the engine's return is worth more than its old log."""
+    try:
+        if await asyncio.to_thread(made_room, path):
+            await work.runtime.save_log(container, path)
+    except (AgentError, OSError) as error:
+        since = record.takedown.since if record.takedown else seen.now.wall
+        if seen.now.wall - since < seen.watch.release.value:
+            raise RuntimeTrouble(action=f"save the log of generation {record.generation}", why=error) from error
+        return f"its log could not be saved: {error}"
+    return ""
+
+
+def made_room(path: Path) -> bool:
+    """Whether the log is still to be saved; its folder is there then."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return not path.exists()
 
 
 def log_path(folder: Path, slug: str, generation: int, container: str) -> Path:

@@ -28,6 +28,7 @@ from agent.host.model import Host
 from agent.host.reading import Known, value_of
 from agent.image.ensure import ensure
 from agent.incident.model import Case, Incident
+from agent.metrics.board import Board
 from agent.metrics.render import Exposition
 from agent.metrics.snapshot import Snapshot, Totals
 from agent.plan.model import Plan
@@ -68,7 +69,9 @@ async def assemble(parts: Parts) -> Daemon:
     fleet = Fleet(runtimes, store, parts.clock, boot.value if isinstance(boot, Known) else "")
     probe = HttpProbe()
     watch = HostWatch(parts.gpus, parts.host, runtimes, parts.clock, fleet.xid)
-    exposition = Exposition(Snapshots(fleet, watch).take)
+    snapshots = Snapshots(fleet, watch)
+    fleet.on_board = snapshots.see
+    exposition = Exposition(snapshots.take)
     offices = Offices(
         fleet=fleet,
         store=store,
@@ -98,12 +101,16 @@ class Snapshots:
         self._watch = watch
         self._totals = Totals()
 
+    def see(self, board: Board) -> None:
+        """Count on from an engine's own counters, at every board."""
+        figures: Mapping[str, Any] = board.verdict.figures if board.verdict else {}
+        for name in ("prompt_tokens", "generation_tokens"):
+            self._totals.see(name, board.record.slug, figures.get(name))
+
     def take(self) -> Snapshot:
+        """Everything last seen; what is gone leaves no series behind."""
         boards = tuple(self._fleet.boards[slug] for slug in sorted(self._fleet.boards))
-        for board in boards:
-            figures: Mapping[str, Any] = board.verdict.figures if board.verdict else {}
-            for name in ("prompt_tokens", "generation_tokens"):
-                self._totals.see(name, board.record.slug, figures.get(name))
+        self._totals.keep({board.record.slug for board in boards})
         return Snapshot(
             version=VERSION,
             boards=boards,

@@ -20,7 +20,7 @@ from agent.clock import Clock
 from agent.container.port import Runtime
 from agent.daemon.guard import cancelled, forever
 from agent.daemon.loop import Loop
-from agent.errors import NotFound, Refused
+from agent.errors import AgentError, NotFound, Refused
 from agent.metrics.board import Board
 from agent.plan.model import Plan
 from agent.samples.model import Xid
@@ -28,6 +28,7 @@ from agent.samples.model import Xid
 log = structlog.get_logger()
 
 QUEUE = 256
+LISTEN_AGAIN_S = 5.0
 STARTS = frozenset({DEPLOY, START, RESTART})
 LONGEST_STEP_S = 90.0
 """What one tick may take at most beside a pull or a build: evidence (30 s), a hung Docker call (30 s), a look."""
@@ -62,6 +63,8 @@ class Fleet:
         self._clock = clock
         self.boot_id = boot_id
         self.tick_s: float | None = None
+        self.on_board: Callable[[Board], None] = lambda _: None
+        """Sees every board as it is published."""
         self._making: Making | None = None
         self._listeners: set[asyncio.Queue[Event]] = set()
         self._changed: set[asyncio.Event] = set()
@@ -101,9 +104,12 @@ class Fleet:
     async def _listen(self, runtime: Runtime) -> None:
         """The runtime's events only wake loops: they may end or miss things, the loops' own polls are the truth."""
         while True:
-            async for slug in runtime.events():
-                self.wake(slug)
-            await asyncio.sleep(2.0)
+            try:
+                async for slug in runtime.events():
+                    self.wake(slug)
+            except AgentError as error:
+                log.debug("no_events", runtime=runtime.kind, reason=error.text)
+            await asyncio.sleep(LISTEN_AGAIN_S)
 
     def turning(self) -> str | None:
         """None when every deployment's loop has looked lately, else which one has not."""
@@ -129,6 +135,7 @@ class Fleet:
         self.tick_s = board.tick_s if board.tick_s is not None else self.tick_s
         before = self.boards.get(slug)
         self.boards[slug] = board
+        self.on_board(board)
         if before is None or moved(before, board):
             task = asyncio.create_task(self._follow_operations(slug, board), name=f"operations {slug}")
             self._tasks_of_operations.add(task)

@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
+from agent.errors import AgentError
+
 log = structlog.get_logger()
 
 FIRST_WAIT_S = 1.0
@@ -26,6 +28,8 @@ async def forever(name: str, work: Callable[[], Awaitable[None]]) -> None:
             return
         except asyncio.CancelledError:
             raise
+        except AgentError as error:
+            log.warning("task_failed", task=name, reason=error.text)
         except Exception as error:
             log.exception("task_failed", task=name, reason=str(error) or type(error).__name__)
         if asyncio.get_running_loop().time() - started > LONGEST_WAIT_S:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from agent.metrics.board import Board
@@ -65,8 +65,8 @@ class Totals:
         if last is not None:
             self.values[key] += raw - last if raw >= last else raw
 
-    def forget(self, slug: str) -> None:
-        """A deployment is gone."""
+    def keep(self, slugs: Collection[str]) -> None:
+        """Forget all other deployments: they are gone."""
         for table in (self._last, self.values):
-            for key in [key for key in table if key[1] == slug]:
+            for key in [key for key in table if key[1] not in slugs]:
                 del table[key]
