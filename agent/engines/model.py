@@ -129,6 +129,8 @@ class EngineReading:
     """Capacity of the KV cache in tokens, where the engine says it."""
     prefill_seconds_sum: float | None = None
     prefill_seconds_count: float | None = None
+    cached_tokens: float | None = None
+    """Prompt tokens that a cache gave, since the engine's start: a prefill with any of them was not cold."""
 
 
 class Phase(StrEnum):

@@ -67,8 +67,9 @@ _SLEEP = "vllm:engine_sleep_state"
 _CACHE = "vllm:cache_config_info"
 _PREFILL_SUM = "vllm:request_prefill_time_seconds_sum"
 _PREFILL_COUNT = "vllm:request_prefill_time_seconds_count"
+_HITS = ("vllm:prefix_cache_hits_total", "vllm:gpu_prefix_cache_hits_total", "vllm:external_prefix_cache_hits_total")
 _START = "process_start_time_seconds"
-_WANTED = frozenset((*_PROGRESS, _DRAFTED, _ACCEPTED, _SLEEP, _CACHE, _PREFILL_SUM, _PREFILL_COUNT, _START))
+_WANTED = frozenset((*_PROGRESS, _DRAFTED, _ACCEPTED, _SLEEP, _CACHE, _PREFILL_SUM, _PREFILL_COUNT, _START, *_HITS))
 
 _LOG: tuple[Meaning, ...] = (
     *FAILURES,
@@ -189,6 +190,7 @@ class Vllm(Silent):
             kv_tokens=kv_tokens,
             prefill_seconds_sum=total(ranks, _PREFILL_SUM),
             prefill_seconds_count=total(ranks, _PREFILL_COUNT),
+            cached_tokens=total(ranks, *_HITS),
         )
 
     def read_log(self, line: str) -> LogEvent | None:
@@ -270,9 +272,9 @@ def capacity(point: Point) -> float | None:
     return float(blocks) * float(size) if blocks.isdigit() and size.isdigit() else None
 
 
-def total(ranks: dict[str, dict[str, float]], name: str) -> float | None:
+def total(ranks: dict[str, dict[str, float]], *names: str) -> float | None:
     """A sum over ranks, for averages only."""
-    found = [values[name] for values in ranks.values() if name in values]
+    found = [values[name] for values in ranks.values() for name in names if name in values]
     return sum(found) if found else None
 
 

@@ -27,6 +27,10 @@ BLIND_MARGIN_S = 60.0
 CANARY_LONGEST_S = 300.0
 CHUNK_LARGEST = 16384
 """vLLM's own largest default of tokens a step (cards of 160 GB and more): the safe guess where a launch is silent."""
+EXTRAPOLATE = 16
+"""A measured prompt stands for prompts that are so many times longer, not more."""
+SHORTEST = 1024
+"""Tokens below which a prefill is mostly overhead."""
 AGREE = 0.05
 """Claims of one prompt that differ by less are one measurement, rounded."""
 
@@ -74,7 +78,7 @@ def derive(
     known = learned or {}
     given = {key: of(value) for key, value in overrides.items()}
     period = period_of(engine, given)
-    prefill = measured(known) or claimed(claims)
+    prefill = chosen(engine, measured(known), claimed(claims))
     derived = {**stall_windows(engine, prefill), **start_windows(engine, given, known), "period": period}
     watch = replace(
         basics(period.value).with_spans(derived),
@@ -92,11 +96,19 @@ def of(value: Override) -> Given:
 
 
 def measured(learned: Mapping[str, float]) -> Prefill | None:
-    """The longest prefill that was seen here; it replaces every claim."""
+    """The longest cold prefill that was seen here."""
     seconds, tokens = learned.get("prefill_s", 0.0), learned.get("prefill_tokens", 0.0)
     if seconds <= 0 or tokens <= 1:
         return None
     return Prefill(tokens, seconds, f"measured here: {tokens:,.0f} tokens in {seconds:.4g} s")
+
+
+def chosen(engine: EngineLaunch | None, seen: Prefill | None, stated: Prefill | None) -> Prefill | None:
+    """What was measured, where it reaches far enough: short prompts say little of the work of long ones."""
+    if seen is None:
+        return stated
+    longest = max((engine.max_model_len if engine is not None else None) or 0, stated.tokens if stated else 0)
+    return seen if seen.tokens * EXTRAPOLATE >= longest and seen.tokens >= SHORTEST else stated
 
 
 def claimed(claims: Sequence[Claim]) -> Prefill | None:

@@ -116,6 +116,18 @@ def test_what_was_measured_here_replaces_every_claim():
     assert (watch.start_expected.seconds, watch.start_alert.seconds) == (510.0, 1020.0)
 
 
+@pytest.mark.parametrize("tokens", [200.0, 30_000.0])
+def test_a_short_measured_prompt_replaces_no_claim_of_a_long_one(tokens: float):
+    watch = derive(PP4, PP4_CLAIMS, {}, {"prefill_s": 1.0, "prefill_tokens": tokens})
+    assert watch.stall_blind.seconds == 447.0
+
+
+def test_without_a_claim_a_measured_prompt_is_enough_to_act_on():
+    watch = derive(vllm(max_model_len=131_072), [], {}, {"prefill_s": 4.0, "prefill_tokens": 16_384.0})
+    assert watch.derived
+    assert watch.stall_blind.seconds == 3 * 96 + 60
+
+
 def test_every_window_can_be_set_and_says_by_whom():
     watch = derive(PP4, PP4_CLAIMS, {key: Given(7.0, "site profile") for key in derive(PP4, [], {}).spans()})
     assert {span.seconds for span in watch.spans().values()} == {7.0}

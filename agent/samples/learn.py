@@ -1,0 +1,60 @@
+"""What a window teaches about this engine on this host, for later windows (pure)."""
+
+from __future__ import annotations
+
+from agent.engines.model import EngineReading
+from agent.samples.model import Sample, Window
+
+CLEAR = 1.05
+"""A longer prompt is worth learning when it is longer by so much; else the record would be written all the time."""
+
+
+def learned(window: Window) -> dict[str, float]:
+    """Figures that are new or better than `window.learned`: `start_s`, `prefill_s` of `prefill_tokens`, idle power."""
+    return {**start(window), **prefill(window), **power(window)}
+
+
+def start(window: Window) -> dict[str, float]:
+    """Seconds of the longest start that ended in ready, where the whole of it was seen."""
+    since = window.marks.since
+    if window.ready is None or since is None or since.mono > window.ready.mono:
+        return {}
+    seconds = window.ready - window.started
+    return {"start_s": seconds} if seconds > window.learned.get("start_s", 0.0) * CLEAR else {}
+
+
+def prefill(window: Window) -> dict[str, float]:
+    """The longest cold prefill of a request that had the engine to itself: between two idle looks exactly one ended."""
+    last = figures(window.last)
+    if last is None:
+        return {}
+    for sample in reversed(window.samples[:-1]):
+        first = figures(sample)
+        if first is not None:
+            count, seconds, tokens, cached = (now - before for now, before in zip(last, first, strict=True))
+            longer = tokens > window.learned.get("prefill_tokens", 0.0) * CLEAR
+            fits = count == 1 and cached == 0 and seconds > 0 and tokens > 0
+            return {"prefill_s": seconds, "prefill_tokens": tokens} if fits and longer else {}
+    return {}
+
+
+def figures(sample: Sample) -> tuple[float, float, float, float] | None:
+    """Prefills ended, their seconds, prompt tokens and cached tokens of a look at an idle engine; else None."""
+    scrape = sample.scrape
+    if not isinstance(scrape, EngineReading) or any(rank.work != 0 for rank in scrape.ranks) or not scrape.ranks:
+        return None
+    prompts = [rank.prompt_tokens for rank in scrape.ranks]
+    known = (scrape.prefill_seconds_count, scrape.prefill_seconds_sum, scrape.cached_tokens)
+    if any(value is None for value in (*prompts, *known)):
+        return None
+    count, seconds, cached = (value or 0.0 for value in known)
+    return count, seconds, sum(value or 0.0 for value in prompts), cached
+
+
+def power(window: Window) -> dict[str, float]:
+    """The least power of each card while nothing ran, where it is lower than what was known."""
+    return {
+        key: watts
+        for uuid, watts in window.marks.effort.idle_power.items()
+        if watts < window.learned.get(key := f"idle_power_w.{uuid}", float("inf"))
+    }
