@@ -56,6 +56,16 @@ def llama_server(shared: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
+def docker_client() -> Path:
+    """A docker client to ask what it would do; the machine's own, else the unpacked one."""
+    try:
+        own = shutil.which("docker")
+        return Path(own) if own else packages.fetch(packages.ENGINE) / "usr/bin/docker"
+    except Unavailable as gap:
+        without(gap)
+
+
+@pytest.fixture(scope="session")
 def lab_engine() -> Iterator[engine.Engine]:
     """One Docker Engine for the whole run. A test names its containers itself and removes them."""
     with ExitStack() as stack:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -50,13 +51,15 @@ def rig(recipes: dict[str, Recipe], **inputs: Any) -> Plan:
     return made(recipes[PP4], {"HOME": "/home/op", "GRAFT": "/srv/graft"}, images=HERE, gpus=cards(4), **inputs)
 
 
-def test_the_container_is_what_the_docker_client_would_make(recipes: dict[str, Recipe], shared: Path) -> None:
+def test_the_container_is_what_the_docker_client_would_make(
+    recipes: dict[str, Recipe], shared: Path, docker_client: Path
+) -> None:
     plan = rig(recipes)
     launch = [word.replace("$HOME", "/home/op").replace("$GRAFT", "/srv/graft") for word in recipes[PP4].launch]
     oracle = shared / "corpus" / "tools" / "oracle.py"
-    done = subprocess.run(
-        [sys.executable, str(oracle), "--argv", json.dumps(launch)], capture_output=True, text=True, check=True
-    )
+    words = [sys.executable, str(oracle), "--argv", json.dumps(launch)]
+    environment = {**os.environ, "PATH": f"{docker_client.parent}:{os.environ['PATH']}"}
+    done = subprocess.run(words, capture_output=True, text=True, check=True, env=environment)
     theirs = json.loads(done.stdout)["request"]
     assert plan.container is not None
     body = {**plan.container.body, "NetworkingConfig": None}
