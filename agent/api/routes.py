@@ -164,6 +164,12 @@ async def logs(request: web.Request) -> web.StreamResponse:
     return response
 
 
+@routes.get("/v1/deployments/{slug}/plan")
+async def deployed_plan(request: web.Request) -> web.Response:
+    """The plan that runs."""
+    return web.json_response(dict(await request.app[DESK].deployed_plan(request.match_info["slug"])))
+
+
 @routes.get("/v1/deployments/{slug}/history")
 async def history(request: web.Request) -> web.Response:
     """The plans that it has had, the oldest first."""

@@ -9,6 +9,7 @@ from typing import Any
 from agent.container.labels import PREFIX, Identity, labels_for
 from agent.container.port import ContainerSpec
 from agent.plan.model import ContainerPlan
+from agent.plan.secrets import REFERENCE
 
 SECRET = "secret:"
 
@@ -53,7 +54,15 @@ def compose(body: Mapping[str, Any], identity: Identity, bounds: LogBounds, secr
     composed |= {"Labels": labels | labels_for(identity, hidden), "HostConfig": host}
     if "Env" in body:
         composed["Env"] = env
+    for key in ("Entrypoint", "Cmd"):
+        if body.get(key):
+            composed[key] = [resolved(word, secrets) for word in body[key]]
     return composed
+
+
+def resolved(word: str, secrets: Secrets) -> str:
+    """A word of the command line with the secrets that it refers to (`--api-key`, `secret:NAME`)."""
+    return REFERENCE.sub(lambda found: secrets(found[1]), word)
 
 
 def _resolve(env: list[str] | tuple[str, ...], secrets: Secrets) -> tuple[list[str], list[str]]:

@@ -161,6 +161,9 @@ class DaemonDesk:
             async for line in runtime.follow(container, since):
                 yield line.text
 
+    async def deployed_plan(self, slug: str) -> Mapping[str, Any]:
+        return self._to.plan_json(self._to.fleet.loop(slug).plan)
+
     async def history(self, slug: str) -> tuple[Mapping[str, Any], ...]:
         current = self._to.fleet.loop(slug).record.plan_id
         kept = await self._to.store.history(slug)

@@ -12,7 +12,7 @@ _NAME = re.compile(
     re.IGNORECASE,
 )
 _FLAG = re.compile(r"--?(?:[\w-]*[-_])?(?:api[-_]?key|password|secret)|--(?:(?:hf|auth|access)[-_])?token|-hft")
-_REFERENCE = re.compile(r"secret:([A-Za-z_][A-Za-z0-9_]*)")
+REFERENCE = re.compile(r"secret:([A-Za-z_][A-Za-z0-9_]*)")
 
 
 def is_secret(name: str) -> bool:
@@ -72,7 +72,7 @@ def _source(name: str, value: str, known: Mapping[str, str]) -> str:
 def references(value: Any) -> Iterator[str]:
     """The names of all secrets within a body or an argument list."""
     if isinstance(value, str):
-        yield from _REFERENCE.findall(value)
+        yield from REFERENCE.findall(value)
     elif isinstance(value, Mapping):
         for item in value.values():
             yield from references(item)
@@ -84,7 +84,7 @@ def references(value: Any) -> Iterator[str]:
 def with_secrets(value: Any, values: Mapping[str, str]) -> Any:
     """A body or an argument list with the values in place of the references; KeyError for a name without a value."""
     if isinstance(value, str):
-        return _REFERENCE.sub(lambda match: values[match[1]], value)
+        return REFERENCE.sub(lambda match: values[match[1]], value)
     if isinstance(value, Mapping):
         return {key: with_secrets(item, values) for key, item in value.items()}
     if isinstance(value, list | tuple):
