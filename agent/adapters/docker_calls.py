@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterator
@@ -63,6 +64,7 @@ class Calls:
             if not self.host.startswith("unix://"):
                 why = f"{self.host} is no local socket, and the agent watches the processes of its own host"
                 raise DockerRejected(action="use Docker", why=why, advice="set docker.host to unix:///…")
+            self._knock(self.host.removeprefix("unix://"))
             # Below the await's deadline, so that a thread comes back before its caller has gone.
             client = docker.APIClient(
                 base_url=self.host,
@@ -90,6 +92,19 @@ class Calls:
         url = f"{client.base_url}/v{client.api_version}{path}"
         answer = client.post(url, params=params, headers=headers, stream=True, timeout=(self._socket_s, silence))
         return _answered(answer)
+
+    def _knock(self, path: str) -> None:
+        """See whether anybody takes connections before docker-py tries.
+
+        docker-py's transport leaves its socket open when connecting fails, so an Engine that is down would cost a
+        file descriptor at every look.
+        """
+        try:
+            with socket.socket(socket.AF_UNIX) as knocking:
+                knocking.settimeout(self._socket_s)
+                knocking.connect(path)
+        except OSError as error:
+            raise requests.ConnectionError(error) from error
 
     @property
     def _socket_s(self) -> float:
@@ -128,6 +143,11 @@ class Stream(Generic[Item]):
         if self._closing:
             self._cut()
         return response
+
+    @property
+    def opened(self) -> bool:
+        """Whether the Engine answered: what breaks afterwards is an end, not a refusal."""
+        return self._response is not None
 
     async def batches(self, silence: float | None = None) -> AsyncGenerator[list[Item], None]:
         """Everything read so far, again and again, until the iterator ends; what it raised is raised here.

@@ -27,7 +27,6 @@ from agent.adapters.docker_errors import (
     FOREIGN,
     DockerFailed,
     DockerGone,
-    DockerTimeout,
     is_gone,
     pull_trouble,
     words_of,
@@ -168,9 +167,10 @@ class DockerRuntime:
                     yield slug
 
     async def _informs(self, action: str, read: Callable[[Stream[Item]], Iterator[Item]]) -> AsyncGenerator[Item, None]:
-        """A stream that only informs: silence, and a container that is gone, are its end."""
+        """A stream that only informs: a break, silence, and a container that is gone, are its end."""
+        stream = Stream(read)
         try:
-            async with aclosing(Stream(read).batches()) as batches:
+            async with aclosing(stream.batches()) as batches:
                 async for batch in batches:
                     for item in batch:
                         yield item
@@ -178,7 +178,7 @@ class DockerRuntime:
             if isinstance(error, APIError) and is_gone(error):
                 return
             trouble = self._calls.trouble(action, error)
-            if not isinstance(trouble, DockerTimeout):
+            if not stream.opened:
                 raise trouble from error
 
     async def close(self) -> None:

@@ -117,7 +117,7 @@ class GitSources:
             if await asyncio.to_thread(home.is_dir) and await kept(home, commit):
                 return home
         say({"text": f"fetching {spec.name} at {commit[:12]} from {spec.url}", "ratio": None})
-        words = ("--depth=1", "--", spec.url, f"{commit}:refs/kept/{commit}")
+        words = ("--depth=1", "--", spec.url, f"{commit}:{kept_ref(commit)}")
         done = await self._fetched(spec, mirror, *words)
         if done.ok and await kept(mirror, commit):
             return mirror
@@ -142,7 +142,7 @@ class GitSources:
             there = await git(home, "cat-file", "-e", f"{commit}^{{commit}}")
             if not there.ok:
                 raise SourceRefused(source=spec.said, why=f"no branch or tag of it has the commit {commit[:12]}")
-            await git(home, "update-ref", f"refs/kept/{commit}", commit)
+            await git(home, "update-ref", kept_ref(commit), commit)
         return home
 
     async def _expanded(self, spec: SourceSpec, history: Path, short: str) -> str:
@@ -217,9 +217,14 @@ def fresh(folder: Path) -> None:
         raise MirrorFailed(folder=folder, why=error.strerror or error) from error
 
 
+def kept_ref(name: str) -> str:
+    """The ref that holds a commit, or what an archive of this hash became."""
+    return f"refs/kept/{name}"
+
+
 async def kept(home: Path, commit: str) -> bool:
     """Whether the commit is here whole: its ref is written after its objects, which git verifies by their hashes."""
-    done = await git(home, "rev-parse", "--verify", "--quiet", f"refs/kept/{commit}^{{commit}}")
+    done = await git(home, "rev-parse", "--verify", "--quiet", f"{kept_ref(commit)}^{{commit}}")
     return done.ok and done.out.decode().strip() == commit
 
 

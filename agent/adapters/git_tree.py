@@ -10,10 +10,11 @@ import re
 import shutil
 import tempfile
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
 from pathlib import Path
 
-from agent.adapters.git_process import git
+from agent.adapters.git_process import batch, git
 from agent.image.port import Entry, Mode, Patch
 from agent.image.trouble import PatchFailed, SourceRefused
 
@@ -39,9 +40,9 @@ class GitTree:
             weakref.finalize(self, shutil.rmtree, self._objects, ignore_errors=True)
 
     @classmethod
-    async def at(cls, repository: Path, commit: str, origin: str) -> GitTree:
-        """The tree of a commit that is there."""
-        done = await git(repository, "show", "--no-patch", "--format=%T %ct", commit)
+    async def at(cls, repository: Path, commit: str, origin: str, ref: str | None = None) -> GitTree:
+        """The tree of a commit that is there; under `ref` where `commit` is a word of somebody else's."""
+        done = await git(repository, "show", "--no-patch", "--format=%T %ct", ref or commit)
         tree, _, time = done.out.decode().strip().rpartition("\n")[2].partition(" ")
         if not done.ok or not time.isdigit():
             raise SourceRefused(source=origin, why=f"its commit cannot be read: {done.words}")
@@ -74,6 +75,15 @@ class GitTree:
         if not done.ok:
             raise SourceRefused(source=self.origin, why=f"{path} cannot be read: {done.words}")
         return done.out
+
+    async def contents(self, paths: Sequence[str]) -> AsyncIterator[tuple[str, bytes]]:
+        blobs = batch(self.repository, [self.entries[path].blob for path in paths], self.variables)
+        async with aclosing(blobs) as found:
+            for path in paths:
+                content = await anext(found, None)
+                if content is None:
+                    raise SourceRefused(source=self.origin, why=f"{path} cannot be read from {self.repository}")
+                yield path, content
 
     async def patched(self, patches: Sequence[Patch]) -> GitTree:
         """Applied to an index, never to files; the new objects live in a folder that goes with the tree."""

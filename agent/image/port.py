@@ -6,8 +6,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import IO, Any, Protocol, TypeAlias
 
 from agent.image.buildplan import SourceSpec
 from agent.image.dockerfile import Dockerfile
@@ -111,6 +110,10 @@ class Tree(Protocol):
         """A file's content, or a link's target. Raises KeyError."""
         ...
 
+    def contents(self, paths: Sequence[str]) -> AsyncIterator[tuple[str, bytes]]:
+        """Many of them, in order."""
+        ...
+
     async def patched(self, patches: Sequence[Patch]) -> Tree:
         """The tree with all patches applied in order. Raises PatchFailed, with nothing applied."""
         ...
@@ -131,9 +134,9 @@ class Sources(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """A build context on disk, with the SHA-256 of every file by its path in it, and notes on what was left out."""
+    """A build context as a tar file, the SHA-256 of every file by its path in it, and notes on what was left out."""
 
-    path: Path
+    file: IO[bytes]
     files: Mapping[str, str]
     notes: tuple[str, ...] = ()
 
@@ -188,7 +191,7 @@ class Builder(Protocol):
         """The user that an image runs as; empty is root."""
         ...
 
-    def build(self, context: Path, tag: str) -> AsyncIterator[BuildEvent]:
+    def build(self, context: IO[bytes], tag: str) -> AsyncIterator[BuildEvent]:
         """Build a context; the image has its tag when this ends, and not before. Raises InstructionFailed."""
         ...
 
