@@ -9,7 +9,7 @@ from agent.container.port import ContainerView
 from agent.engines.model import EngineLaunch, EngineReading, Traits
 from agent.engines.registry import dialect_of
 from agent.plan.watch import Watch
-from agent.samples.fold import BLIND, work_of
+from agent.samples.fold import BLIND, compilers, work_of
 from agent.samples.marks import Marks, RankMark
 from agent.samples.model import Connections, Missed, Sample, Window
 
@@ -132,8 +132,23 @@ class Case:
 
     @property
     def compiling(self) -> bool:
-        """Compilers are at work, and not for longer than that excuses anything."""
+        """Compilers are at work, and not for longer than that excuses anything.
+
+        A compiler among the processes says so by itself. A line of the log says so for a while only, and only until
+        the engine has moved after it: whatever was compiled was used by then, and a later silence has another reason.
+        """
         effort = self.marks.effort
+        if self.since(effort.jit_since) >= self.watch.jit_limit.value:
+            return False
+        if compilers(self.last):
+            return True
         if effort.jit is None or self.now - effort.jit > JIT_PAUSE_S:
             return False
-        return self.since(effort.jit_since) < self.watch.jit_limit.value
+        moved = self.moved
+        return moved is None or moved.mono <= effort.jit.mono
+
+    @property
+    def moved(self) -> Instant | None:
+        """The last progress of the rank that is silent for longest; where none has work, the last sign of life."""
+        silent = None if self.blind else self.silent
+        return silent[1].progressed if silent is not None else self.alive

@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from agent.container.port import RunState, StopRequest
-from agent.engines.model import EngineKind, FailureClass
+from agent.engines.model import EngineKind, FailureClass, LogEvent
 from agent.plan.windows import derive
 from agent.samples.model import Health, Miss, Missed
+from agent.verdict.case import Case
 from agent.verdict.kinds import FAULT_KINDS, STALL_KINDS, SUSPECT_REASONS
 from agent.verdict.model import Judged, Remedy
 from tests.verdict import scenarios as s
@@ -24,6 +25,7 @@ from tests.verdict.series import (
     World,
     faults,
     first_fault,
+    pp4_watch,
     timeline,
 )
 
@@ -439,6 +441,65 @@ def test_compilers_excuse_silence_only_for_a_while():
     found = first_fault(play(s.then(script), 3600))
     assert found is not None
     assert s.FAULT + 1200 <= found.at <= s.FAULT + 1200 + 320
+
+
+JIT = LogEvent("DeepGEMM warmup: m=128", jit=True)
+
+
+@pytest.mark.parametrize(
+    ("line_at", "compilers", "excused"),
+    [
+        pytest.param(580, (), False, id="a line, then tokens, then silence"),
+        pytest.param(590, (), True, id="a line in the look that saw the last token"),
+        pytest.param(610, (), True, id="a line in the silence"),
+        pytest.param(None, ("ptxas",), True, id="a compiler that is there now"),
+        pytest.param(580, ("ptxas",), True, id="an old line, and a compiler that is there now"),
+        pytest.param(None, (), False, id="neither"),
+    ],
+)
+def test_a_sign_of_compilers_excuses_until_the_engine_has_moved_after_it(line_at, compilers, excused):
+    """The last token is seen at 590 s, the silence is looked at from 600 s to 630 s."""
+
+    def script(world: World, at: float) -> None:
+        if at < s.FAULT:
+            s.decode(world, at)
+        else:
+            world.compilers = compilers
+        if at == line_at:
+            world.log.append(JIT)
+
+    ticks = play(script, 630)
+    assert Case(ticks[-1].window, pp4_watch(), PP4).compiling is excused
+
+
+@pytest.mark.parametrize(("answered", "excused"), [(True, False), (False, True)])
+def test_an_engine_without_metrics_has_moved_when_a_canary_got_its_token(answered: bool, excused: bool):
+    def script(world: World, at: float) -> None:
+        s.f14_idle(world, at)
+        if at == 300:
+            world.log.append(JIT)
+        if answered and at == 320:
+            world.log.append(LogEvent("Metrics (ID: ab12): 120 tokens generated", progress=True))
+
+    ticks = play(script, 340, engine=s.TABBY, ready_since=3600.0)
+    assert Case(ticks[-1].window, pp4_watch(), s.TABBY).compiling is excused
+
+
+def test_a_stall_right_after_a_start_with_compilers_is_found_as_soon_as_any_other():
+    """The lines of the start-up's compilers are a minute old, tokens have come since: they excuse nothing."""
+
+    def script(world: World, at: float) -> None:
+        s.then(s.f3, at=60.0)(world, at)
+        if at <= 40:
+            world.log.append(JIT)
+
+    def plain(world: World, at: float) -> None:
+        s.then(s.f3, at=60.0)(world, at)
+
+    found, as_any = first_fault(play(script, 900)), first_fault(play(plain, 900))
+    assert found is not None
+    assert as_any is not None
+    assert found.at == as_any.at
 
 
 def test_an_idle_canary_that_fails_once_is_asked_again():
