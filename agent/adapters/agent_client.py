@@ -92,20 +92,27 @@ class Client:
         if self._target.token:
             head.append(f"Authorization: Bearer {self._target.token}")
         try:
-            connection = self._connect(timeout)
-            connection.sendall("\r\n".join(head).encode() + b"\r\n\r\n" + payload)
-            return _read(connection)
+            connection = self._connect()
+            try:
+                connection.settimeout(timeout)
+                connection.sendall("\r\n".join(head).encode() + b"\r\n\r\n" + payload)
+                return _read(connection)
+            except BaseException:
+                connection.close()
+                raise
         except OSError as error:
             raise Unreachable(where=self._target, why=error.strerror or error) from error
 
-    def _connect(self, timeout: float | None) -> socket.socket:
+    def _connect(self) -> socket.socket:
         if self._target.socket is None:
-            connection = socket.create_connection((self._target.host, self._target.port), timeout=5.0)
-        else:
-            connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            return socket.create_connection((self._target.host, self._target.port), timeout=5.0)
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
             connection.settimeout(5.0)
             connection.connect(self._target.socket)
-        connection.settimeout(timeout)
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
 
