@@ -23,7 +23,7 @@ def judge(case: Case) -> Verdict | None:
     if silent is None or not case.scraped:
         return None
     name, mark, seconds = silent
-    if (case.work == 0 and not case.marks.canaries.strikes) or seconds < case.watch.suspect.value or case.compiling:
+    if only_the_canary(case) or seconds < case.watch.suspect.value or case.compiling:
         return None
     window, why = window_of(case, mark)
     found = second_signs(case, case.quiet_since(mark))
@@ -37,6 +37,13 @@ def judge(case: Case) -> Verdict | None:
             seconds_since_progress=seconds,
         )
     return suspect(case, name, mark, seconds, window)
+
+
+def only_the_canary(case: Case) -> bool:
+    """What runs is the agent's own request. One that was asked while others ran is not counted by a core that hangs,
+    so it is not taken off then: what runs are still the others."""
+    canaries = case.marks.canaries
+    return case.work == 0 and not canaries.strikes and (canaries.out is None or canaries.asked_idle)
 
 
 def suspect(case: Case, name: str, mark: RankMark, seconds: float, window: float) -> Verdict:

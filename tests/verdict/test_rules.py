@@ -379,6 +379,19 @@ def test_one_wedged_request_is_no_stalled_engine_while_canaries_are_answered():
     assert not faults(ticks), timeline(ticks)
 
 
+def test_a_lone_request_that_hangs_stays_suspected_while_a_canary_is_out():
+    """A core that hangs does not count the canary, so the one request that runs is the client's."""
+
+    def hangs(world: World, at: float) -> None:
+        if at < 300:
+            s.decode(world, at, running=1)
+        world.canary = lambda asked: None
+
+    states = [tick.verdict.state for tick in play(hangs, 480)]
+    assert Judged.SUSPECT in states
+    assert set(states[states.index(Judged.SUSPECT) :]) <= {Judged.SUSPECT, Judged.STALLED}
+
+
 def test_a_model_whose_gauge_never_moves_gets_the_long_window():
     def script(world: World, at: float) -> None:
         rank = world.rank
