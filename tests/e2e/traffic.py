@@ -1,0 +1,50 @@
+"""Talking to an engine as its clients do: connections that are held, and faults that are set in the simulator."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+
+
+def get(port: int, path: str) -> tuple[int, str]:
+    """Status and body of a GET; status 0 where nobody answers."""
+    try:
+        with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=10)) as connection:
+            connection.request("GET", path)
+            response = connection.getresponse()
+            return response.status, response.read().decode()
+    except OSError:
+        return 0, ""
+
+
+def fault(port: int, kind: str, arg: str = "") -> None:
+    """Sets a fault in the simulator behind `port`, or heals with `clear`."""
+    body = json.dumps({"kind": kind, "arg": arg})
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=10)) as connection:
+        connection.request("POST", "/sim/fault", body, {"Content-Type": "application/json"})
+        response = connection.getresponse()
+        text = response.read().decode()
+        if response.status != 200:
+            raise ValueError(text)
+
+
+def cores(port: int) -> list[int]:
+    """Pids of the engine cores, in the numbers of the engine's own namespace."""
+    return [core["pid"] for core in json.loads(get(port, "/sim/state")[1])["cores"]]
+
+
+@contextmanager
+def client(port: int, **body: Any) -> Iterator[socket.socket]:
+    """A client that has asked for a completion without end and holds its connection for as long as the block lasts."""
+    asked = {"model": "sim", "ignore_eos": True, "stream": True, "sim_prompt_tokens": 64, "max_tokens": 30_000, **body}
+    data = json.dumps(asked).encode()
+    head = (
+        b"POST /v1/completions HTTP/1.1\r\nHost: engine\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    )
+    with closing(socket.create_connection(("127.0.0.1", port), timeout=10)) as connection:
+        connection.sendall(head % len(data) + data)
+        yield connection
