@@ -7,13 +7,17 @@ from typing import Any
 from agent.launch.cli import CommandLine
 from agent.launch.flags import devices, environment, gpus, health, networks, ports, resources, security, volumes
 from agent.launch.flags.kinds import Given, pairs, refuse
+from agent.launch.flags.ports import Published
 from agent.launch.flags.table import FLAGS
 from agent.launch.golang import Malformed
 from agent.launch.model import ClientFlags, ContainerLaunch, Context, LaunchWarning
 from agent.launch.notice import notices
 from agent.launch.platform import normal_platform
-from agent.launch.reference import check_reference
+from agent.launch.reference import check_reference, is_identifier
 from agent.launch.refusal import CliRejects, NotCarried
+
+MOST_PORTS = 2 * 65536
+"""Every port in two protocols: more is a slip of the pen."""
 
 
 def launch_of(line: CommandLine, context: Context) -> ContainerLaunch:
@@ -28,11 +32,13 @@ def _launch(line: CommandLine, context: Context) -> ContainerLaunch:
     given = line.given
     _refuse_uncarried(line)
     refuse(given["pull"] not in ("always", "missing", "never", ""), f"invalid pull option: '{given['pull']}'")
-    body = _config(line, context) | {"HostConfig": _host_config(line, context)}
+    published = _published(given)
+    body = _config(line, context, published) | {"HostConfig": _host_config(line, context, published)}
     body["NetworkingConfig"] = {"EndpointsConfig": networks.endpoints(given)}
     detached = given.on("detach")
     refuse(detached and bool(given["attach"]), "conflicting options: cannot specify both --attach and --detach")
     check_reference(line.image)
+    refuse(given["pull"] == "always" and is_identifier(line.image), f"an image id cannot be pulled: {line.image}")
     return ContainerLaunch(
         name=given.text("name") or None,
         platform=_platform(given),
@@ -66,7 +72,7 @@ def _platform(given: Given) -> str | None:
         raise Malformed(f"error parsing specified platform: {error}") from error
 
 
-def _config(line: CommandLine, context: Context) -> dict[str, Any]:
+def _config(line: CommandLine, context: Context, published: list[Published]) -> dict[str, Any]:
     given = line.given
     _, anonymous = volumes.split(given.list("volume"), context)
     attach = _attached(line)
@@ -75,7 +81,7 @@ def _config(line: CommandLine, context: Context) -> dict[str, Any]:
         "Domainname": given["domainname"],
         "User": given["user"],
         **attach,
-        "ExposedPorts": _exposed(given),
+        "ExposedPorts": _exposed(given, published),
         "Tty": given["tty"],
         "OpenStdin": given["interactive"],
         "StdinOnce": given["interactive"] and attach["AttachStdin"],
@@ -114,10 +120,21 @@ def _attached(line: CommandLine) -> dict[str, bool]:
 _STREAMS = {"AttachStdin": "stdin", "AttachStdout": "stdout", "AttachStderr": "stderr"}
 
 
-def _exposed(given: Given) -> dict[str, dict[str, str]]:
-    published = [port.container for spec in given["publish"] for port in ports.publish(spec)]
-    exposed = [port for spec in given["expose"] for port in ports.expose(spec)]
-    return {port: {} for port in sorted({*published, *exposed})}
+def _published(given: Given) -> list[Published]:
+    """Every port that is published. Raises NotCarried for more than there are."""
+    out: list[Published] = []
+    for spec in given["publish"]:
+        out.extend(ports.publish(spec))
+        if len(out) > MOST_PORTS:
+            raise NotCarried(word=f"-p {spec}", why="there are not as many ports", how="publish the ports that serve")
+    return out
+
+
+def _exposed(given: Given, published: list[Published]) -> dict[str, dict[str, str]]:
+    exposed = {port.container for port in published}
+    for spec in given["expose"]:
+        exposed.update(ports.expose(spec))
+    return {port: {} for port in sorted(exposed)}
 
 
 def _env(given: Given, context: Context) -> list[str]:
@@ -125,11 +142,10 @@ def _env(given: Given, context: Context) -> list[str]:
     return [*files, *environment.last_wins(given["env"])]
 
 
-def _bindings(given: Given) -> dict[str, list[dict[str, str]]]:
+def _bindings(published: list[Published]) -> dict[str, list[dict[str, str]]]:
     bindings: dict[str, list[dict[str, str]]] = {}
-    for spec in given["publish"]:
-        for port in ports.publish(spec):
-            bindings.setdefault(port.container, []).append({"HostIp": port.address, "HostPort": port.port})
+    for port in published:
+        bindings.setdefault(port.container, []).append({"HostIp": port.address, "HostPort": port.port})
     return bindings
 
 
@@ -165,7 +181,7 @@ def _restart(given: Given) -> dict[str, Any]:
     return policy
 
 
-def _host_config(line: CommandLine, context: Context) -> dict[str, Any]:
+def _host_config(line: CommandLine, context: Context, published: list[Published]) -> dict[str, Any]:
     given = line.given
     binds, _ = volumes.split(given.list("volume"), context)
     options, opened = security.options(given["security-opt"], context)
@@ -177,7 +193,7 @@ def _host_config(line: CommandLine, context: Context) -> dict[str, Any]:
         "ContainerIDFile": given["cidfile"],
         "LogConfig": _log_config(given),
         "NetworkMode": networks.mode(given),
-        "PortBindings": _bindings(given),
+        "PortBindings": _bindings(published),
         "RestartPolicy": _restart(given),
         "AutoRemove": given["rm"],
         "VolumeDriver": given["volume-driver"],

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agent.launch.arithmetic import evaluate
-from agent.launch.model import Context, LaunchWarning
+from agent.launch.braces import braced
+from agent.launch.model import LARGEST, Context, LaunchWarning
 from agent.launch.pattern import matcher, replaced, trimmed
 from agent.launch.refusal import ShellConstruct, UnknownSubstitution, UnknownVariable
 from agent.launch.words import Arithmetic, Literal, Part, Substitution, Tilde, Variable, Word
@@ -28,9 +29,27 @@ class Expander:
     missing: list[str] = field(default_factory=list)
     unknown_commands: list[str] = field(default_factory=list)
     warnings: list[LaunchWarning] = field(default_factory=list)
+    letters: int = 0
 
     def fields(self, word: Word) -> list[str]:
-        """The arguments a word becomes: none, one, or several where an unquoted value has blanks."""
+        """The arguments a word becomes: none, one, or several where an unquoted value has blanks, or braces do it."""
+        words = braced(word)
+        if len(words) > 1:
+            said = "braces outside quotes stand for several words in bash, and for themselves in other shells"
+            self.warnings.append(LaunchWarning("shell.braces", said, "quotes around the word"))
+            words = braced(_without_late_tildes(word))
+        self._note_pattern(word)
+        fields = [text for each in words for text in self._fields(each)]
+        if len(fields) > 1 and Literal("$") in word:
+            raise ShellConstruct(word=fields[-1], why="shells differ on a lone $ beside a value with blanks")
+        return fields
+
+    def _note_pattern(self, word: Word) -> None:
+        if any(isinstance(part, Literal) and not part.quoted and "*" in part.text for part in word):
+            said = "a * outside quotes stands for the files that match it, if there are any; here it stays as it is"
+            self.warnings.append(LaunchWarning("shell.pattern", said, "quotes around the word"))
+
+    def _fields(self, word: Word) -> list[str]:
         fields: list[str] = []
         open_field: str | None = None
         for part in word:
@@ -40,6 +59,7 @@ class Expander:
             text, splits, nothing = self._part(part)
             if nothing:
                 continue
+            self._measure(text)
             open_field = _split(text, open_field, fields) if splits else (open_field or "") + text
         if open_field is not None:
             fields.append(open_field)
@@ -52,7 +72,14 @@ class Expander:
 
     def joined(self, word: Word) -> str:
         """The word as one string, never split: an assignment's value."""
-        return "".join(self._part(part)[0] for part in word)
+        return "".join(self._measure(self._part(part)[0]) for part in word)
+
+    def _measure(self, text: str) -> str:
+        """Values that double themselves line by line end here."""
+        self.letters += len(text)
+        if self.letters > LARGEST:
+            raise ShellConstruct(word=text[:40], why=f"its values make more than {LARGEST} letters")
+        return text
 
     def check(self) -> None:
         """Raise for everything that was missing. Raises UnknownVariable, UnknownSubstitution."""
@@ -203,6 +230,11 @@ def make_variables(words: Sequence[str]) -> list[str]:
 
 def _unique(names: list[str]) -> list[str]:
     return list(dict.fromkeys(names))
+
+
+def _without_late_tildes(word: Word) -> Word:
+    """Where braces make several words, only a tilde at the very start still means a home."""
+    return tuple(Literal(f"~{part.user}") if isinstance(part, Tilde) and at else part for at, part in enumerate(word))
 
 
 def _joined_list(items: list[str], open_field: str | None, fields: list[str]) -> str | None:

@@ -74,6 +74,13 @@ class CommandLaunch:
     text: str = ""
 
 
+LARGEST = 200_000
+"""Letters of a launch that are read: the longest known has a twentieth of it."""
+
+MOST_LAUNCHES = 200
+"""Launches in one text; a page of documents has a few dozen."""
+
+
 class StepKind(StrEnum):
     """What a line before the launch does."""
 

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import re
 
+from agent.launch.refusal import ShellConstruct
+
+MOST_STARS = 4
+LONGEST = 500
+"""Bounds of a pattern: stars in it, since each one multiplies the work, and letters."""
+
 
 def matcher(pattern: str) -> str:
     """The pattern as a regular expression; `\\x` is the letter x."""
+    if pattern.count("*") > MOST_STARS or len(pattern) > LONGEST:
+        raise ShellConstruct(word=pattern[:40], why="this pattern is no launch's")
     out, at = [], 0
     while at < len(pattern):
         char = pattern[at]

@@ -10,7 +10,7 @@ from agent.launch.body import launch_of
 from agent.launch.compose import read as compose
 from agent.launch.expand import Expander
 from agent.launch.inline import word_of
-from agent.launch.model import CommandLaunch, ContainerLaunch, Context, Piece
+from agent.launch.model import LARGEST, CommandLaunch, ContainerLaunch, Context, Piece
 from agent.launch.prefix import stripped
 from agent.launch.refusal import NoLaunch
 from agent.launch.shell import read_text
@@ -24,6 +24,7 @@ def read_argv(argv: Sequence[str], context: Context) -> ContainerLaunch | Comman
     """
     if not argv:
         raise NoLaunch(why="the argument list is empty")
+    _refuse_large(sum(map(len, argv)) + len(argv))
     expander = Expander(context)
     words = [expander.joined(word_of(word)) for word in argv]
     expander.check()
@@ -42,6 +43,11 @@ def launch_from_words(words: Sequence[str], context: Context, expander: Expander
     return CommandLaunch(prefix.argv, prefix.env, prefix.cwd or context.cwd, warnings, prefix.wrapper)
 
 
+def _refuse_large(letters: int) -> None:
+    if letters > LARGEST:
+        raise NoLaunch(why=f"it has {letters} letters, and no launch has more than {LARGEST}")
+
+
 def with_env(context: Context, env: dict[str, str]) -> Context:
     """Assignments before the command are part of the client's environment."""
     return replace(context, variables={**context.variables, **env}) if env else context
@@ -53,6 +59,7 @@ def read_shell(text: str, context: Context) -> tuple[Piece, ...]:
     A step is recognised and never run. A line that is neither is a step of kind `other`, with the reason where it
     could not be read. Raises LaunchRefused for a launch that only a shell, or only its author's machine, could read.
     """
+    _refuse_large(len(text))
     return read_text(text, context)
 
 

@@ -37,6 +37,11 @@ def check_reference(text: str) -> None:
         raise Malformed("invalid reference format")
 
 
+def is_identifier(text: str) -> bool:
+    """Whether `text` is an image's id of 64 digits, which no registry serves."""
+    return _IDENTIFIER.fullmatch(text) is not None
+
+
 def _split_domain(text: str) -> tuple[str, str]:
     """Docker Hub's short names get its domain, and `library/` where no owner is named."""
     head, slash, rest = text.partition("/")

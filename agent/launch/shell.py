@@ -9,9 +9,18 @@ from agent.launch import cli, programs
 from agent.launch.body import launch_of
 from agent.launch.dialect import dialect_of, windows_lines
 from agent.launch.expand import Expander, make_variables
-from agent.launch.model import CommandLaunch, ContainerLaunch, Context, LaunchWarning, Piece, SetupStep, StepKind
+from agent.launch.model import (
+    MOST_LAUNCHES,
+    CommandLaunch,
+    ContainerLaunch,
+    Context,
+    LaunchWarning,
+    Piece,
+    SetupStep,
+    StepKind,
+)
 from agent.launch.prefix import stripped
-from agent.launch.refusal import LaunchRefused, Placeholder, ShellConstruct, UnknownSubstitution
+from agent.launch.refusal import LaunchRefused, NoLaunch, Placeholder, ShellConstruct, UnknownSubstitution
 from agent.launch.statements import Simple, statements
 from agent.launch.steps import is_known, step_of
 from agent.launch.words import Literal, Word
@@ -60,6 +69,13 @@ class _Reader:
     exported: set[str] = field(default_factory=set)
     lists: dict[str, list[str]] = field(default_factory=dict)
     pieces: list[Piece] = field(default_factory=list)
+    launches: int = 0
+
+    def _add(self, launch: ContainerLaunch | CommandLaunch) -> None:
+        self.pieces.append(launch)
+        self.launches += 1
+        if self.launches > MOST_LAUNCHES:
+            raise NoLaunch(why=f"it holds more than {MOST_LAUNCHES} launches")
 
     def take(self, command: Simple, *, only: bool) -> None:
         """Read one simple command."""
@@ -146,7 +162,7 @@ class _Reader:
         prefix = stripped(argv)
         alone = only and bool(prefix.argv) and not is_known(prefix.argv) and not _is_utility(prefix.argv)
         if cli.is_launch(prefix.argv) or programs.serves(prefix.argv) or alone:
-            self.pieces.append(self._launch(command, argv, expander))
+            self._add(self._launch(command, argv, expander))
         else:
             self._step(command, argv, expander)
 

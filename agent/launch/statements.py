@@ -11,6 +11,9 @@ from agent.launch.words import REDIRECTIONS, Literal, Scanner, Token, Word
 MOST_BROKEN = 50
 """Lines that may be no shell at all before the whole text is taken for none."""
 
+MOST_COMMANDS = 20_000
+"""Commands that are read; a script that launches a model has a few dozen."""
+
 _OPENERS = frozenset({"if", "for", "while", "until", "case", "select", "{", "function"})
 _CLOSERS = frozenset({"fi", "done", "esac", "}"})
 _BETWEEN = frozenset({"then", "else", "elif", "do", "!", "in"})
@@ -44,8 +47,12 @@ class _Parser:
         self.broken = 0
 
     def commands(self) -> Iterator[Simple]:
+        read = 0
         while self.scanner.at < len(self.text):
             start = self.scanner.at
+            read += 1
+            if read > MOST_COMMANDS:
+                raise ShellConstruct(word=self.text[start : start + 40], why="no launch is that long")
             try:
                 command = self._command()
             except ShellConstruct as error:

@@ -21,8 +21,15 @@ _PLAIN = re.compile(r"""[^\\'"$`|&;()<>\s#~]+""")
 _IN_DOUBLE = re.compile(r'[^\\"$`]+')
 _IN_BRACES = re.compile(r"""[^\\'"$`}]+""")
 _PARAMETER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[@*0-9]+\])?|[0-9]+|[@*#?$!-]")
+_DEFAULTS = frozenset({":-", ":=", ":+", ":?", "-", "=", "+", "?"})
+_CONTINUED_NAME = re.compile(r"\\\r?\n[A-Za-z0-9_]")
+_EMPTY_LINES = re.compile(r"\s+")
 _BLANKS = re.compile(r"[ \t\r]+")
 _QUOTE_OR_PAREN = re.compile(r"""[\\'"()`]""")
+_DELIMITER = re.compile(r"""[ \t]*(?:'([^'\n]*)'|"([^"\n]*)"|\\?([^\s;&|<>()'"]+))""")
+_USER = re.compile(r"[A-Za-z0-9_.+-]*")
+_ANSI = re.compile(r"'((?:[^'\\]|\\.)*)'", re.DOTALL)
+_QUOTES = {quote: re.compile(rf"\\.|{quote}" if quote != "'" else quote, re.DOTALL) for quote in ("'", '"', "`")}
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "e": "\x1b"}
 
 
@@ -127,12 +134,15 @@ class Scanner:
     def _after(self, operator: str) -> Token:
         if operator in ("<<", "<<-"):
             self._note_heredoc(strip=operator == "<<-")
-        elif operator == "\n" and self._heredocs:
-            self._skip_heredocs()
+        elif operator == "\n":
+            if self._heredocs:
+                self._skip_heredocs()
+            if found := _EMPTY_LINES.match(self.text, self.at):
+                self.at = found.end()
         return Token(text=operator)
 
     def _note_heredoc(self, *, strip: bool) -> None:
-        found = re.compile(r"""[ \t]*(?:'([^'\n]*)'|"([^"\n]*)"|\\?([^\s;&|<>()'"]+))""").match(self.text, self.at)
+        found = _DELIMITER.match(self.text, self.at)
         if found:
             self._heredocs.append((next(group for group in found.groups() if group is not None), strip))
 
@@ -174,9 +184,11 @@ class Scanner:
         self.at += 1
         if parts and not _is_assignment_start(parts):
             return Literal("~")
-        found = re.compile(r"[A-Za-z0-9_.+-]*").match(self.text, self.at)
+        found = _USER.match(self.text, self.at)
         user = found[0] if found else ""
         after = self.text[self.at + len(user) : self.at + len(user) + 1]
+        if after == "=":
+            raise ShellConstruct(word="~=", why="shells differ on what this tilde means")
         if after and after not in "/: \t\r\n;&|()<>":
             return Literal("~")
         self.at += len(user)
@@ -263,6 +275,8 @@ class Scanner:
         if text.startswith("((", self.at) and (end := _closing(text, self.at)) and text[end - 1] == ")":
             self.at = end + 1
             return Arithmetic(text[start + 3 : end - 1], quoted)
+        if following == "[":
+            raise ShellConstruct(word=self._excerpt(start), why="$[ ] is arithmetic to bash and letters to others")
         if following == "(":
             return self._command(start, quoted=quoted)
         if following == "{":
@@ -270,14 +284,21 @@ class Scanner:
         if found := _PARAMETER.match(text, self.at):
             name = found[0].partition("[")[0]
             name = name[0] if name.isdigit() else name
-            if name == "-":
-                return Literal("$", quoted)
             self.at += len(name)
+            self._refuse_broken_name(name)
             return Variable(name, quoted, text[start : self.at])
+        if text.startswith(("\\\n", "\\\r\n"), self.at):
+            raise ShellConstruct(word=self._excerpt(start), why="a line ends within a variable's name")
         return Literal("$", quoted)
 
+    def _refuse_broken_name(self, name: str) -> None:
+        r"""A continued line joins before names are read: `$A\` and `b` on the next line are `$Ab`."""
+        found = _CONTINUED_NAME.match(self.text, self.at) if name[0].isalpha() or name[0] == "_" else None
+        if found:
+            raise ShellConstruct(word=found[0], why="a line ends within a variable's name")
+
     def _ansi(self) -> str:
-        found = re.compile(r"'((?:[^'\\]|\\.)*)'", re.DOTALL).match(self.text, self.at)
+        found = _ANSI.match(self.text, self.at)
         if not found:
             raise ShellConstruct(word=self._excerpt(), why="the quote $' is never closed")
         self.at = found.end()
@@ -300,7 +321,8 @@ class Scanner:
             raise ShellConstruct(word=self._excerpt(start), why="this form of ${ } is not known")
         self.at = found.end()
         operator = "length" if length else self._brace_operator()
-        operand = self._operand(depth, start, in_double=quoted)
+        # Double quotes around the expansion make its default one word, but a pattern in it stays a pattern.
+        operand = self._operand(depth, start, in_double=quoted and operator in _DEFAULTS)
         return Variable(found[0], quoted, self.text[start : self.at], operator, operand)
 
     def _brace_operator(self) -> str:
@@ -387,8 +409,7 @@ def _closing(text: str, at: int) -> int | None:
 
 
 def _after_quote(text: str, at: int, quote: str) -> int:
-    pattern = re.compile(r"'" if quote == "'" else r'\\.|"' if quote == '"' else r"\\.|`", re.DOTALL)
-    while found := pattern.search(text, at):
+    while found := _QUOTES[quote].search(text, at):
         at = found.end()
         if found[0] == quote:
             return at

@@ -8,10 +8,9 @@ from typing import Any
 
 import yaml
 
+from agent.launch.model import LARGEST
 from agent.launch.refusal import BadCompose
 
-LARGEST = 200_000
-"""Letters of a compose file that are read: the largest known has a tenth of it."""
 MOST_NODES = 50_000
 """Values in a file once its aliases are followed; more is a bomb."""
 

@@ -9,7 +9,7 @@ from agent.launch.compose.engine import is_engine
 from agent.launch.compose.load import load
 from agent.launch.compose.project import Project
 from agent.launch.compose.service import launch
-from agent.launch.model import ContainerLaunch, Context
+from agent.launch.model import MOST_LAUNCHES, ContainerLaunch, Context
 from agent.launch.refusal import BadCompose, NoLaunch
 
 
@@ -19,6 +19,8 @@ def read_text(source: str, context: Context) -> tuple[ContainerLaunch, ...]:
     project = Project(document, context)
     services = document["services"]
     engines = {name: _mapping(name, service) for name, service in services.items() if _serves(service)}
+    if len(engines) > MOST_LAUNCHES:
+        raise NoLaunch(why=f"it has more than {MOST_LAUNCHES} services that serve a model")
     if not engines:
         raise NoLaunch(why=_nothing(document))
     return tuple(launch(str(name), service, project) for name, service in engines.items())

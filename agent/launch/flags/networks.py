@@ -179,8 +179,8 @@ def search_domain(value: str, _: Context) -> str:
     """`--dns-search`: a domain, or `.` for none. Raises Malformed."""
     if (text := value.strip(" ")) == ".":
         return text
-    found = _DOMAIN.match(text) if len(text) < 1000 and re.search("[a-zA-Z]", text) else None
-    whole = found is not None and found.end() == len(text) and len(found[1]) < 255
+    found = _DOMAIN.fullmatch(text) if len(text) < 1000 and re.search("[a-zA-Z]", text) else None
+    whole = found is not None and len(found[1]) < 255
     refuse(not whole, f"{value} is not a valid domain")
     return found[1] if found else ""
 
