@@ -95,10 +95,11 @@ class Parts:
             if name.startswith(("http://", "https://")):
                 from agent.adapters.recipe_http import HttpSource
 
-                sources.append(HttpSource(name))
+                sources.append(HttpSource(name, self.settings.fetching.timeout_s))
             else:
                 sources.append(FolderSource(Path(name)))
-        return Library(sources, DiskPins(self.settings.paths.cache / "recipes"), self.clock)
+        pins = DiskPins(self.settings.paths.cache / "recipes")
+        return Library(sources, pins, self.clock, self.settings.fetching.recheck_s)
 
     def runtime(self, kind: str) -> Runtime:
         """`docker` or `process`."""
@@ -107,6 +108,8 @@ class Parts:
     def secret(self, plan: Plan, name: str) -> str:
         """A secret's value, read from its file now and kept nowhere."""
         file = plan.secrets.get(name)
+        if file == "variables" and name in self.settings.variables:
+            return self.settings.variables[name]
         path = Path(file) if file is not None else self.settings.secrets.get(name)
         if path is None:
             raise SecretMissing(name=name, why="the site names no file for it")

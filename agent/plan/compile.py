@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from agent.engines.model import EngineLaunch
+from agent.launch.model import CommandLaunch
 from agent.plan import gaps, gpu_body, origins
 from agent.plan.advice.advise import advise
 from agent.plan.body import Made, Site, made, on_ports, published
@@ -22,16 +23,17 @@ from agent.plan.model import Acceptance, ContainerPlan, ImagePlan, Missing, Plan
 from agent.plan.mounts import roots_of
 from agent.plan.policy import Asked, check
 from agent.plan.requirements import requirements_of
-from agent.plan.runtime import DOCKER, env_of, runtime_of
+from agent.plan.runtime import DOCKER, env_of, process_body, runtime_of
 from agent.plan.secrets import is_secret
 from agent.plan.trouble import SecretSet
-from agent.plan.unapplied import quotes_of, unapplied
+from agent.plan.unapplied import Launched, quotes_of, unapplied
 from agent.plan.watching import overrides
 from agent.plan.windows import derive
 from agent.profile.document import Profile
 from agent.profile.fact import value_of
-from agent.profile.layers import SETS, SHIPPED, SITE, from_sets, layered
+from agent.profile.layers import OWN, SETS, SHIPPED, SITE, from_sets, layered, validate
 from agent.recipe.environment import stated_environment
+from agent.recipe.model import SITE_FORMAT, Recipe
 
 _COMMANDS = ("run", "pip", "extension")
 """Kinds of build steps that run what a recipe's sources bring."""
@@ -110,7 +112,8 @@ def profile_of(inputs: Inputs) -> Profile:
         name = key.removeprefix("variables.")
         if is_secret(name) and (key != name or name.isupper()):
             raise SecretSet(name=name)
-    layers = [(SHIPPED, inputs.shipped), (SITE, inputs.site), (SETS, from_sets(inputs.sets))]
+    own = validate(inputs.recipe.stated, inputs.recipe.source) if inputs.recipe.stated else None
+    layers = [(OWN, own), (SHIPPED, inputs.shipped), (SITE, inputs.site), (SETS, from_sets(inputs.sets))]
     return layered((name, profile) for name, profile in layers if profile is not None)
 
 
@@ -126,7 +129,7 @@ def _stage(inputs: Inputs) -> _Stage:
 def _run(inputs: Inputs, stage: _Stage) -> _Run:
     body, profile = stage.made.body, stage.profile
     local = (inputs.images or {}).get(str(body.get("Image"))) if body else None
-    engine = engine_in(body, local, profile)
+    engine = engine_in(body or _command(stage.drafted), local, profile)
     needs = requirements_of(inputs.recipe, profile, engine)
     demand = demand_of(engine, _asked(stage), profile, inputs.settings, needs)
     choice = choose(inputs.recipe.slug, demand, inputs.gpus, needs)
@@ -135,6 +138,11 @@ def _run(inputs: Inputs, stage: _Stage) -> _Run:
     engine = engine if stage.runtime == DOCKER else engine_in(placed.body, None, profile)
     image, why = _image(inputs, profile, body)
     return _Run(placed, engine, needs, choice, image, why, (*choice.warnings, *changed))
+
+
+def _command(drafted: Draft) -> dict[str, Any]:
+    """A bare command that has no container yet, since no image is known for it."""
+    return process_body(drafted.launch) if isinstance(drafted.launch, CommandLaunch) else {}
 
 
 def _asked(stage: _Stage) -> int | None:
@@ -195,8 +203,17 @@ def _missing(stage: _Stage, run: _Run, secrets: list[Missing]) -> tuple[Missing,
 
 
 def _unapplied(inputs: Inputs, stage: _Stage, run: _Run) -> Any:
-    launched = stage.drafted.launch is not None and not stage.profile.launch.line and is_argv(inputs.recipe.launch)
-    return unapplied(inputs.recipe, stage.profile, launched, env_of(run.made.body))
+    return unapplied(inputs.recipe, stage.profile, _launched(inputs.recipe, stage), env_of(run.made.body))
+
+
+def _launched(recipe: Recipe, stage: _Stage) -> Launched:
+    drafted = stage.drafted
+    if drafted.launch is None or stage.profile.launch.line:
+        return Launched()
+    if is_argv(recipe.launch) or recipe.format != SITE_FORMAT:
+        return Launched(recipe.launch_places)
+    exports = tuple(step.text for step in drafted.steps if step.facts.get("exported"))
+    return Launched(texts=(drafted.launch.text, *exports))
 
 
 def _acceptance(profile: Profile) -> Acceptance:

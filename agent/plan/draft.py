@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 
 from agent.engines.model import Command
 from agent.engines.registry import engine_of
-from agent.launch.model import CommandLaunch, ContainerLaunch, Context, SetupStep, StepKind
-from agent.launch.read import read_argv, read_shell
-from agent.launch.refusal import UnknownDirectory, UnknownSubstitution, UnknownVariable
+from agent.launch.model import CommandLaunch, ContainerLaunch, Context, Piece, SetupStep, StepKind
+from agent.launch.read import read_argv, read_compose, read_shell
+from agent.launch.refusal import FileUnread, NoLaunch, UnknownDirectory, UnknownSubstitution, UnknownVariable
 from agent.plan.model import Missing
-from agent.plan.secrets import hidden_variables
+from agent.plan.secrets import hidden_variables, is_secret
 from agent.profile.document import Profile
 from agent.recipe.model import Recipe
 from agent.settings.model import Settings
@@ -21,6 +21,8 @@ from agent.settings.model import Settings
 T = TypeVar("T")
 Launch = ContainerLaunch | CommandLaunch
 
+ROUNDS = 12
+"""Variables, then substitutions, then a directory, then each of a few files may be found to be missing."""
 _STAND_IN = "/missing-variable/"
 _VARIABLE = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)")
 
@@ -52,7 +54,8 @@ def known(settings: Settings, profile: Profile) -> Known:
     origins |= {name: fact.origin(f"variables.{name}") for name, fact in profile.variables.items()}
     secrets = {**settings.secrets, **profile.secrets}
     substitutions = {command: fact.value for command, fact in profile.substitutions.items()}
-    context = Context(hidden_variables(values, secrets), substitutions, values.get("PWD"))
+    files = {name: fact.value for name, fact in profile.files.items()}
+    context = Context(hidden_variables(values, secrets), substitutions, values.get("PWD"), files)
     return Known(context, origins)
 
 
@@ -66,9 +69,31 @@ def draft(recipe: Recipe, profile: Profile, context: Context) -> Draft:
         return Draft(None, "", missing=(_no_launch(f"{recipe.source} states none"),))
     if is_argv(recipe.launch):
         launch, missing = reading(lambda known: read_argv(recipe.launch, known), context)
-        return _drafted(launch, "recipe config.launch", missing)
-    pieces, missing = reading(lambda known: read_shell("\n".join(recipe.launch), known), context)
-    return _one_of(pieces or (), missing)
+        return _drafted(launch, _place(recipe), missing)
+    text, read = "\n".join(recipe.launch), read_shell
+    if recipe.format == "compose":
+        context, read = _beside(recipe, context), _services
+    try:
+        pieces, missing = reading(lambda known: read(text, known), context)
+    except NoLaunch as error:
+        return Draft(None, _place(recipe), missing=(_no_launch(str(error.details.get("why", error))),))
+    wanted = profile.launch.service.value if profile.launch.service else None
+    return replace(_one_of(pieces or (), missing, wanted), origin=_place(recipe))
+
+
+def _place(recipe: Recipe) -> str:
+    """The field that the launch stands in; a file that is nothing else has none."""
+    return f"recipe {recipe.launch_places[0]}" if recipe.launch_places else f"the {recipe.format} file"
+
+
+def _services(text: str, context: Context) -> tuple[Piece, ...]:
+    return read_compose(text, context)
+
+
+def _beside(recipe: Recipe, context: Context) -> Context:
+    """A compose file's relative paths are meant from the folder that it lies in."""
+    folder = recipe.source.rpartition("/")[0]
+    return replace(context, cwd=folder) if context.cwd is None and folder.startswith("/") else context
 
 
 def is_argv(launch: Sequence[str]) -> bool:
@@ -79,11 +104,11 @@ def is_argv(launch: Sequence[str]) -> bool:
 def reading(read: Callable[[Context], T], context: Context) -> tuple[T | None, tuple[Missing, ...]]:
     """What `read` makes of the launch, with every unknown name listed and standing for itself in the result."""
     missing: dict[str, Missing] = {}
-    for _ in range(4):  # variables, then substitutions, then a directory may each be found to be missing
+    for _ in range(ROUNDS):
         try:
             return _shown(read(context)), tuple(missing.values())
         except UnknownVariable as error:
-            found = [_variable(name) for name in error.details["missing"]]
+            found = [_secret(name) if is_secret(name) else _variable(name) for name in error.details["missing"]]
             names = {name: f"{_STAND_IN}{name}" for name in error.details["missing"]}
             context = replace(context, variables={**context.variables, **names})
         except UnknownSubstitution as error:
@@ -93,6 +118,9 @@ def reading(read: Callable[[Context], T], context: Context) -> tuple[T | None, t
         except UnknownDirectory as error:
             found = [_variable("PWD", f"{error.details['word']} is relative to a folder that the recipe does not name")]
             context = replace(context, cwd=f"{_STAND_IN}PWD")
+        except FileUnread as error:
+            found = [_file(error.details["path"], error.details["flag"])]
+            context = replace(context, env_files={**context.env_files, error.details["path"]: ""})
         missing |= {entry.key: entry for entry in found}
     return None, tuple(missing.values())
 
@@ -107,20 +135,35 @@ def _drafted(launch: Launch | None, origin: str, missing: tuple[Missing, ...]) -
     return Draft(launch, origin, (), missing, warnings)
 
 
-def _one_of(pieces: Sequence[Any], missing: tuple[Missing, ...]) -> Draft:
-    """The one launch among shell lines; of several, the one that starts an engine."""
+def _one_of(pieces: Sequence[Piece], missing: tuple[Missing, ...], wanted: str | None) -> Draft:
+    """The one launch among shell lines or services; of several, the named one, else the one that starts an engine."""
     steps = tuple(piece for piece in pieces if isinstance(piece, SetupStep))
     launches = [piece for piece in pieces if not isinstance(piece, SetupStep)]
-    engines = [launch for launch in launches if starts_engine(launch)]
-    chosen = engines or launches
+    named = [launch for launch in launches if wanted is not None and _name(launch) == wanted]
+    chosen = named or [launch for launch in launches if starts_engine(launch)] or launches
     if len(chosen) == 1:
         launch = _with_exports(chosen[0], pieces)
-        return replace(_drafted(launch, "recipe config.launch", missing), steps=steps)
-    why = f"its lines hold {len(chosen)} launches" if chosen else "its lines prepare things and start no engine"
-    return Draft(None, "recipe config.launch", steps, (*missing, _no_launch(why)))
+        return replace(_drafted(launch, "", missing), steps=steps)
+    if not chosen:
+        nothing = _no_launch("its lines prepare things and start no engine")
+        return Draft(None, "", steps, (*missing, nothing))
+    return Draft(None, "", steps, (*missing, _which(chosen)))
 
 
-def _with_exports(launch: Launch, pieces: Sequence[Any]) -> Launch:
+def _name(launch: Launch) -> str | None:
+    return launch.name if isinstance(launch, ContainerLaunch) else launch.argv[0]
+
+
+def _which(launches: Sequence[Launch]) -> Missing:
+    """Several launches: the operator says which."""
+    names = list(dict.fromkeys(name for launch in launches if (name := _name(launch))))
+    why = f"the recipe holds {len(launches)} launches" + (f": {', '.join(names)}" if names else "")
+    if len(names) == len(launches):
+        return Missing("launch.service", why, f"--set launch.service={names[0]} (or another)")
+    return Missing("launch.line", why, "state the one that is meant in launch.line of the site profile")
+
+
+def _with_exports(launch: Launch, pieces: Sequence[Piece]) -> Launch:
     """A bare command with what the lines before it exported; a container sees nothing of the shell's variables."""
     if isinstance(launch, ContainerLaunch):
         return launch
@@ -151,6 +194,15 @@ def _no_launch(why: str) -> Missing:
 def _variable(name: str, why: str = "") -> Missing:
     how = f"variables: {{{name}: …}} in agent.yaml, or --set variables.{name}=…"
     return Missing(f"variables.{name}", why or f"the launch uses ${name}", how)
+
+
+def _file(path: str, flag: str) -> Missing:
+    how = f"state its text in the site profile: files: {{{path}: …}}"
+    return Missing(f"files.{path}", f"the launch reads {path} ({flag}), a file of its author's", how)
+
+
+def _secret(name: str) -> Missing:
+    return Missing(f"secrets.{name}", f"the launch uses ${name}", f"secrets: {{{name}: /path/of/a/file}} in agent.yaml")
 
 
 def _substitution(command: str) -> Missing:

@@ -71,7 +71,7 @@ def of_secrets(body: Mapping[str, Any], profile: Profile, settings: Settings) ->
             places[name] = profile.secrets[name].value
         elif name in settings.secrets:
             places[name] = str(settings.secrets[name])
-        elif name in settings.variables or name in profile.variables:
+        elif name in settings.variables:
             places[name] = "variables"
         else:
             why = f"the launch sets {name}, and a published value is nobody's secret"

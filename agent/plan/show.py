@@ -87,10 +87,13 @@ def _size(size: Bytes) -> str:
 def _watch(plan: Plan) -> Iterator[str]:
     watch = plan.watch
     expected = watch.start_expected
-    start = "start of unknown length" if expected.seconds is None else f"start {_span(expected)}"
-    parts = [start, f"stalled after {_span(watch.stall)}", f"{_span(watch.stall_blind)} where no step shows"]
+    parts = ["start of unknown length" if expected.seconds is None else f"start {_span(expected)}"]
+    if watch.stall.seconds is None and watch.stall_blind.seconds is None:
+        parts.append("silence is told and never acted on")
+    else:
+        parts.append(f"stalled after {_span(watch.stall)}, or {_span(watch.stall_blind)} where no step shows")
     parts.append(f"zombie after {_span(watch.zombie)}")
-    yield from _row("watch", f"{', '.join(parts)}; {watch.budget} restarts before a person is asked")
+    yield from _row("watch", f"{'; '.join(parts)}; {watch.budget} restarts before a person is asked")
 
 
 def _span(span: Span) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel
@@ -17,7 +18,7 @@ from agent.recipe.model import Leaf, Recipe
 _ACTED = re.compile(
     r"slug|title|revision\.content_hash|content_hash|hardware\[\d+\]\.card|engine_source\.base_engine"
     r"|perf_points\[\d+\]\.notes|performance\[\d+\]\.metrics\.points\[\d+\]\.notes"
-    r"|requirements\.driver_floor\.linux_min"
+    r"|requirements\.driver_floor\.linux_min|name|description|metadata\.description|meta\.(?:slug|title|description)"
 )
 """Places that the plan itself acts on or shows: identity, the cards' name, the notes of claims, the driver's floor."""
 
@@ -31,18 +32,33 @@ _WHY: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r".*claimed_by", "says who measured"),
     )
 )
-_PROSE = "prose: no value of the profile was read from it"
+_PROSE = "prose: no value of the plan was read from it"
+_WORD = "no value of the plan was read from it"
+_SENTENCE = 4
+"""Words from which on a text is prose and not a name."""
 
 
-def unapplied(recipe: Recipe, profile: Profile, launched: bool, env: Mapping[str, str]) -> tuple[Unapplied, ...]:
-    """One entry a text, or a sentence where a fact was taken from another part of it.
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """What of the recipe's own launch runs: whole fields, or, of lines, those that hold one of `texts`."""
 
-    `launched`: the recipe's own launch is what runs. `env` are the variables that will be set.
-    """
+    places: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
+
+    def holds(self, leaf: Leaf) -> bool:
+        """Whether a text is part of what runs."""
+        if any(leaf.path == place or leaf.path.startswith((f"{place}[", f"{place}.")) for place in self.places):
+            return True
+        line = leaf.path.startswith("config.launch")
+        return line and any(text in leaf.text or leaf.text.strip() in text for text in self.texts if text)
+
+
+def unapplied(recipe: Recipe, profile: Profile, launched: Launched, env: Mapping[str, str]) -> tuple[Unapplied, ...]:
+    """One entry a text, or a sentence where a fact was taken from another part of it. `env`: the variables set."""
     quoted = quotes_of(profile)
     found: list[Unapplied] = []
     for leaf in recipe.leaves:
-        if _ACTED.fullmatch(leaf.path) or (launched and leaf.path.startswith("config.launch")):
+        if _ACTED.fullmatch(leaf.path) or launched.holds(leaf):
             continue
         found.extend(Unapplied(text, _why(leaf), leaf.path) for text in _left(leaf, quoted.get(leaf.path), env))
     return tuple(found)
@@ -83,4 +99,5 @@ def _left(leaf: Leaf, quotes: list[Quote] | None, env: Mapping[str, str]) -> Ite
 
 
 def _why(leaf: Leaf) -> str:
-    return next((why for pattern, why in _WHY if pattern.match(leaf.path)), _PROSE)
+    other = _PROSE if len(leaf.text.split()) >= _SENTENCE else _WORD
+    return next((why for pattern, why in _WHY if pattern.match(leaf.path)), other)

@@ -62,6 +62,8 @@ class Launch(Strict):
     a bare line needs to run in a container; `arguments` are added at the end of the engine's own."""
 
     line: tuple[Words, ...] = ()
+    service: Fact[str] | None = None
+    """Of several containers in one file, the one that is meant, by its name."""
     docker: tuple[Words, ...] = ()
     arguments: tuple[Words, ...] = ()
 
@@ -144,6 +146,8 @@ class Profile(Strict):
     variables: dict[str, Fact[str]] = Field(default_factory=dict)
     substitutions: dict[str, Fact[str]] = Field(default_factory=dict)
     """A command within the launch (`id -u`) → what it would print on the author's machine; none is ever run."""
+    files: dict[str, Fact[str]] = Field(default_factory=dict)
+    """A file that the launch reads (`--env-file`), as the launch calls it → its text."""
     secrets: dict[str, Fact[str]] = Field(default_factory=dict)
     """Name of a secret → the file that holds it."""
     env: dict[str, Fact[str]] = Field(default_factory=dict)

@@ -9,6 +9,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 T = TypeVar("T")
 
+OWN = "recipe"
+"""The layer of what a recipe of another format states in fields of its own."""
+
 
 def _words(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
@@ -48,8 +51,8 @@ class Stated(Strict):
         head = f"{self.layer or 'profile'} {key}"
         if self.path is None:
             return head
-        words = " … ".join(self.words)
-        return f"{head} (recipe {self.path}{': ' + words if words else ''})"
+        place = f"recipe {self.path}" + (f": {' … '.join(self.words)}" if self.words else "")
+        return place if self.layer == OWN else f"{head} ({place})"
 
 
 class Fact(Stated, Generic[T]):

@@ -10,15 +10,17 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from agent.profile.document import Profile
-from agent.profile.fact import Fact, Stated
+from agent.profile.fact import OWN, Fact, Stated
 from agent.profile.trouble import BadProfile, BadSet
 from agent.settings.explain import explain
 from agent.settings.yaml_text import BadYaml, read_yaml
 
+__all__ = ["OWN", "SETS", "SHIPPED", "SITE", "from_sets", "layered", "validate"]
+
 SHIPPED = "profile"
 SITE = "site profile"
 SETS = "--set"
-_VERBATIM = ("variables", "env", "secrets", "substitutions")
+_VERBATIM = ("variables", "env", "secrets", "substitutions", "files")
 """Sections whose keys are anybody's names and whose values are text, letter by letter."""
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 

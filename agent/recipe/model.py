@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+SITE_FORMAT = "localairecipes"
 DECIDING = ("config", "engine_source", "hardware", "artifacts", "performance", "perf_points")
 """The parts of a document that decide what runs and what is claimed; votes, `aa` and dates move without a revision."""
 
@@ -70,13 +71,16 @@ class Recipe:
     title: str
     source: str
     sha256: str | None
-    format: str = "localairecipes"
+    format: str = SITE_FORMAT
+    """`localairecipes`, `sparkrun`, `vllm-recipes`, `compose` or `shell`."""
     summary: str = ""
     tier: str | None = None
     revision: Revision = Revision()
     updated_at: str | None = None
     launch: tuple[str, ...] = ()
     """`config.launch` as published: the words of one command, or lines of shell, comments and prose."""
+    launch_places: tuple[str, ...] = ("config.launch",)
+    """The fields that the launch was read from, each with all that is below it."""
     engine: str | None = None
     """`engine_source.base_engine`."""
     base_image: str | None = None
@@ -92,10 +96,13 @@ class Recipe:
     leaves: tuple[Leaf, ...] = ()
     document: Mapping[str, Any] = field(default_factory=dict)
     """The whole document as it was read, with every key that nothing here knows."""
+    stated: Mapping[str, Any] = field(default_factory=dict)
+    """Facts that a foreign format states in fields of its own, in the form of a profile."""
     notes: tuple[str, ...] = ()
     """What was odd about the document, in sentences."""
 
     @property
     def deciding(self) -> dict[str, Any]:
-        """The facts that a plan's identity rests on."""
-        return {key: self.document[key] for key in DECIDING if key in self.document}
+        """The facts that a plan's identity rests on; of a format without votes and dates, the whole document."""
+        keys = DECIDING if self.format == SITE_FORMAT else tuple(self.document)
+        return {key: self.document[key] for key in keys if key in self.document}

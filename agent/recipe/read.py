@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
+from pathlib import PurePosixPath
 from typing import Any
 
 from pydantic import ValidationError
 
 from agent.recipe.document import Document
-from agent.recipe.jsontext import parse
+from agent.recipe.formats.detect import read_foreign
+from agent.recipe.jsontext import MAX_BYTES, parse
 from agent.recipe.leaves import leaves
 from agent.recipe.model import Hardware, Model, Recipe, Revision
 from agent.recipe.points import points
@@ -21,7 +23,10 @@ _ESCAPE = re.compile(r"\\x\{([0-9A-Fa-f]{1,6})\}")
 
 
 def read_recipe(data: bytes, source: str, fallback_slug: str | None = None) -> Recipe:
-    """A recipe's document. `fallback_slug` (a file's name) serves where the document has no slug. Raises BadRecipe."""
+    """A recipe in any known format. `fallback_slug` (a file's name) serves where it has no slug. Raises BadRecipe."""
+    if not is_json(data):
+        fallback = fallback_slug or PurePosixPath(source).stem
+        return read_foreign(data, source, fallback if SLUG.fullmatch(fallback) else None)
     notes: list[str] = []
     value = parse(data, source, notes)
     if not isinstance(value, dict):
@@ -32,6 +37,11 @@ def read_recipe(data: bytes, source: str, fallback_slug: str | None = None) -> R
         notes.append("it has no slug; the name of its file stands for it")
         value = value | {"slug": fallback_slug}
     return build(value, source, hashlib.sha256(data).hexdigest(), notes)
+
+
+def is_json(data: bytes) -> bool:
+    """Whether a file starts as a JSON document does; text too large for a recipe is left to the JSON reader to say."""
+    return len(data) > MAX_BYTES or data.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[")
 
 
 def is_listing(value: Any) -> bool:

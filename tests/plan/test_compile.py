@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent.launch.refusal import CliRejects, FileUnread
+from agent.launch.refusal import CliRejects
 from agent.plan.compile import compile_plan, image_references
 from agent.plan.inputs import Inputs, LocalImage
 from agent.plan.model import Plan
@@ -260,7 +260,8 @@ def test_a_command_that_was_read_is_not_expanded_again() -> None:
 
 def test_a_bare_command_for_docker_without_an_image_says_what_it_lacks() -> None:
     made = plan(bare(["vllm", "serve", "org/m"]), settings=settings(runtime="docker"))
-    assert [entry.key for entry in made.missing] == ["image.reference", "engine.kind"]
+    assert [entry.key for entry in made.missing] == ["image.reference"]
+    assert made.engine is not None
     assert made.container is None
 
 
@@ -290,7 +291,7 @@ def test_a_container_that_is_more_than_its_command_is_refused_as_a_process(launc
     ("launch", "why"),
     [
         (["git clone https://git.example/x", "cd x"], "its lines prepare things and start no engine"),
-        (["vllm serve a --port 1\nvllm serve b --port 2"], "its lines hold 2 launches"),
+        (["vllm serve a --port 1\nvllm serve b --port 2"], "the recipe holds 2 launches: vllm"),
         ([], "states none"),
     ],
 )
@@ -318,6 +319,15 @@ def test_a_command_substitution_is_missing_until_somebody_says_what_it_prints() 
     assert made.container.body["User"] == "1000"
 
 
+def test_a_file_of_the_authors_is_missing_until_its_text_is_stated() -> None:
+    of = bare(["docker", "run", "--env-file", "/home/a/.env", "vllm/vllm-openai:v1", "--model", "m"])
+    assert [entry.key for entry in plan(of).missing] == ["files./home/a/.env"]
+    made = plan(of, site={"files": {"/home/a/.env": "A=1\n# note\nB=2"}})
+    assert made.missing == ()
+    assert made.container is not None
+    assert set(made.container.body["Env"]) == {"A=1", "B=2"}
+
+
 def test_a_relative_mount_wants_the_folder_that_it_is_meant_from() -> None:
     of = bare("docker run -v ./models:/models vllm/vllm-openai:v1 --model /models/m")
     assert [entry.key for entry in plan(of).missing] == ["variables.PWD"]
@@ -329,7 +339,7 @@ def test_a_relative_mount_wants_the_folder_that_it_is_meant_from() -> None:
     ("launch", "error"),
     [
         (["docker", "run", "--no-such-flag", "img"], CliRejects),
-        (["docker", "run", "--env-file", "/etc/shadow", "vllm/vllm-openai:v1"], FileUnread),
+        (["docker", "run", "--volume"], CliRejects),
     ],
 )
 def test_a_launch_that_has_no_meaning_is_refused(launch: list[str], error: type[Exception]) -> None:

@@ -113,8 +113,9 @@ def test_what_was_left_out_is_said() -> None:
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (b"", "line 1, column 1"),
-        (b"<html>", "line 1, column 1"),
+        (b"", "it is empty"),
+        (b"<html>", "starts no engine and is in no known format"),
+        (b"{", "line 1, column 2"),
         (b"[]", "it is no JSON object"),
         (b'{"title": "x"}', "it has no slug"),
         (b'{"slug": "../../etc/passwd"}', "'../../etc/passwd' is no slug"),

@@ -1,0 +1,1 @@
+"""Recipes in other people's formats: sparkrun, the vLLM project's, compose files, shell scripts."""
