@@ -163,12 +163,10 @@ def test_what_people_already_have_is_read_or_is_no_recipe(name: str, shared: Pat
             assert read_recipe(path.read_bytes(), str(path)).format != "localairecipes"
 
 
-ARGS = ["a", "args", "tp"]
+ARGS = st.sampled_from(["a", "args", "tp"])
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(alphabet="ab{}.$ -", max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(ARGS), inner, max_size=3),
-        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["a", "args", "tp"]), inner, max_size=3)
-    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(ARGS, inner, max_size=3),
     max_leaves=6,
 )
 KEYS = "model container command defaults env mods runtime min_nodes metadata meta features"
