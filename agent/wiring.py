@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -137,6 +138,11 @@ class Planner:
             return read_recipe(wanted.document, wanted.source or "a document"), ()
         found = await self._parts.library.get(wanted.slug or "")
         return found.recipe, found.notes
+
+    async def newest(self, slug: str, sets: Mapping[str, str]) -> Plan:
+        """The plan of the newest revision, which is pinned in place of the older one."""
+        await self._parts.library.fetch(slug)
+        return await self.plan(Wanted(slug=slug, sets=sets))
 
     async def plan(self, wanted: Wanted) -> Plan:
         """The whole plan of it, for this host as it is now."""

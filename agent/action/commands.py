@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from agent.action.record import RESTING, Deployment, Desired, Reason, State, Supervision, Takedown
 from agent.errors import Refused
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """What is asked for. `replaces`: another deployment, which makes room once nothing else is missing."""
+
+    slug: str
+    plan_id: str
+    accepted: tuple[str, ...] = ()
+    replaces: str | None = None
+    sets: Mapping[str, str] = field(default_factory=dict)
+    """The person's own values, for the next revision of the recipe."""
 
 
 class NeedsForce(Refused):
@@ -16,25 +29,41 @@ class NeedsForce(Refused):
     hint = "mend that first, then: agentctl start --force {slug}"
 
 
-def deploy(record: Deployment | None, slug: str, plan_id: str, accepted: tuple[str, ...], now: float) -> Deployment:
-    """Ask for `plan_id`. A running one is replaced only once the new plan's checks pass and its image is there."""
+def deploy(record: Deployment | None, want: Want, now: float) -> Deployment:
+    """Ask for a plan. A running one is replaced only once the new plan's checks pass and its image is there."""
     if record is None:
-        return Deployment(slug=slug, plan_id=plan_id, accepted=accepted, since=now, why="was asked for")
-    record = replace(record, desired=Desired.RUNNING, accepted=accepted, next_plan=plan_id, checked=None, imaged=None)
+        return Deployment(
+            slug=want.slug,
+            plan_id=want.plan_id,
+            accepted=want.accepted,
+            replaces=want.replaces,
+            sets=want.sets,
+            since=now,
+            why="was asked for",
+        )
+    record = replace(
+        record,
+        desired=Desired.RUNNING,
+        accepted=want.accepted,
+        next_plan=want.plan_id,
+        checked=None,
+        imaged=None,
+        returning=None,
+        replaces=want.replaces,
+        sets=want.sets,
+    )
     if record.state in RESTING:
         return fresh(record, "was deployed again by a person", now)
-    if record.plan_id == plan_id:
+    if record.plan_id == want.plan_id:
         return replace(record, next_plan=None)
     return record
 
 
-def stop(record: Deployment, drain_s: float | None, now: float) -> Deployment:
+def stop(record: Deployment, drain_s: float | None, now: float, why: str = "stopped by a person") -> Deployment:
     """Ask for a stop, after waiting for clients for at most `drain_s` seconds."""
     if record.state is State.STOPPED and record.takedown is None:
         return record
-    return down(
-        replace(record, desired=Desired.STOPPED, next_plan=None), Reason.STOP, "stopped by a person", drain_s, now
-    )
+    return down(replace(record, desired=Desired.STOPPED, next_plan=None), Reason.STOP, why, drain_s, now)
 
 
 def start(record: Deployment, force: bool, now: float) -> Deployment:

@@ -10,12 +10,14 @@ from agent.action.model import (
     Nothing,
     Preflight,
     PrepareImage,
+    RollBack,
     SaveEvidence,
     Settle,
     Start,
     Step,
     Stop,
     Wait,
+    Yield,
 )
 from agent.action.record import RESTING, Deployment, Desired, Fault, Reason, State, Supervision
 from agent.action.seen import Seen
@@ -94,7 +96,16 @@ def begin(record: Deployment, seen: Seen) -> Step:
         return Wait(record.backoff_until, f"waits {left:.0f} s more before restart {len(record.restarts)}")
     if (first := prepare(record)) is not None:
         return first
+    if record.replaces is not None and seen.other != "rests":
+        return make_room(record.replaces, seen)
     return Create(record.generation + 1, f"creates generation {record.generation + 1}")
+
+
+def make_room(other: str, seen: Seen) -> Step:
+    """The one that is replaced goes only now, when nothing but its cards is missing."""
+    if seen.other == "runs":
+        return Yield(other, f"{other} makes room: checks have passed and the image is there")
+    return Nothing(f"waits until {other} has released what it held")
 
 
 def start_created(record: Deployment, container: ContainerView) -> Step:
@@ -127,7 +138,7 @@ def act(record: Deployment, verdict: Verdict, seen: Seen) -> Step:
         return SaveEvidence(verdict.kind, brief=not runs(seen), why=f"keeps the evidence: {verdict.why}")
     match verdict.remedy:
         case Remedy.GIVE_UP:
-            return Settle(State.FAILED, f"{verdict.why}; a restart cannot mend it")
+            return give_up(record, State.FAILED, f"{verdict.why}; a restart cannot mend it")
         case Remedy.QUARANTINE:
             return Settle(State.QUARANTINED, verdict.why)
         case Remedy.ABORT:
@@ -154,15 +165,30 @@ def abort(fault: Fault, verdict: Verdict, seen: Seen) -> Step | None:
 def restart(record: Deployment, verdict: Verdict, seen: Seen) -> Step:
     """Within the budget; beyond it a person is needed."""
     if verdict.failure is FailureClass.PORT and record.port_failures >= PORT_TRIES:
-        return Settle(State.FAILED, f"{verdict.why}; tried {PORT_TRIES} times, free the port and start it again")
+        tried = f"{verdict.why}; tried {PORT_TRIES} times, free the port and start it again"
+        return give_up(record, State.FAILED, tried)
     budget = budget_of(record, seen)
     if budget.left == 0:
-        return Settle(
-            State.QUARANTINED,
+        spent = (
             f"{verdict.why}; restarted {budget.spent} times since it was last proven healthy, a person is needed: "
-            "look at the incidents, then agentctl start --force",
+            "look at the incidents, then agentctl start --force"
         )
+        return give_up(record, State.QUARANTINED, spent)
     return Stop(Reason.FAULT, verdict.why)
+
+
+def give_up(record: Deployment, state: State, why: str) -> Step:
+    """At rest until a person comes, unless there is something good to go back to.
+
+    Only a plan that never became ready is gone back from: one that served is not made better by an older one.
+    """
+    if record.last_good == record.plan_id or record.returning is not None:
+        return Settle(state, why)
+    if record.last_good is not None:
+        return RollBack(record.last_good, f"{why}; goes back to plan {record.last_good}, the last that became ready")
+    if record.replaces is not None:
+        return Stop(Reason.GIVE_BACK, f"{why}; {record.replaces}, which made room for it, comes back")
+    return Settle(state, why)
 
 
 def budget_of(record: Deployment, seen: Seen) -> Budget:

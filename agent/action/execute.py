@@ -9,6 +9,7 @@ from pathlib import Path
 
 from agent.action.model import (
     Abort,
+    BringBack,
     Create,
     EndOrphans,
     Preflight,
@@ -18,6 +19,7 @@ from agent.action.model import (
     Signal,
     Start,
     Step,
+    Yield,
 )
 from agent.action.record import Deployment
 from agent.action.seen import Seen, Survivor
@@ -45,6 +47,10 @@ class Work:
     kill: Callable[[Survivor], Awaitable[None]]
     held: Callable[[], Awaitable[tuple[Mapping[str, int], int | None]]]
     """GPU memory in use by UUID, and the host's available memory, now."""
+    make_room: Callable[[str], Awaitable[None]]
+    """Ask another deployment to stop, for this one."""
+    bring_back: Callable[[str], Awaitable[None]]
+    """Ask it to start again."""
     logs: Path
     """Folder of the saved logs."""
 
@@ -70,6 +76,12 @@ async def execute(step: Step, record: Deployment, seen: Seen, work: Work) -> Out
         case EndOrphans():
             for survivor in seen.survivors:
                 await work.kill(survivor)
+            return Outcome()
+        case Yield(slug=slug):
+            await work.make_room(slug)
+            return Outcome()
+        case BringBack(slug=slug):
+            await work.bring_back(slug)
             return Outcome()
         case Remove(container=container):
             return await remove(record, container, seen, work)

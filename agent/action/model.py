@@ -123,6 +123,30 @@ class Settle:
 
 
 @dataclass(frozen=True, slots=True)
+class RollBack:
+    """The plan never became ready: back to the one that last did."""
+
+    plan_id: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Yield:
+    """Another deployment, which this one replaces, makes room: everything for the new one is ready."""
+
+    slug: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class BringBack:
+    """The replacement failed and is gone: the deployment that made room starts again."""
+
+    slug: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Forget:
     """The deployment is removed: its record and its series go."""
 
@@ -145,5 +169,8 @@ Step = (
     | Remove
     | Wait
     | Settle
+    | RollBack
+    | Yield
+    | BringBack
     | Forget
 )

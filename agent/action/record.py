@@ -62,6 +62,7 @@ class Reason(StrEnum):
     DEPLOY = "deploy"
     REMOVE = "remove"
     REBOOT = "reboot"
+    GIVE_BACK = "give_back"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +138,14 @@ class Deployment:
     """Counters that outlive the agent: `stalls.busy`, `restarts.stalled`, `incidents.dead`, …"""
     last_good: str | None = None
     """The last plan that became ready."""
+    returning: str | None = None
+    """The plan that is being gone back from; None when the plan is what was asked for."""
+    replaces: str | None = None
+    """The deployment that made or makes room for this one, until this one has become ready."""
+    give_back: str | None = None
+    """That deployment, once this one has failed and is on its way out."""
+    sets: Mapping[str, str] = field(default_factory=dict)
+    """The values that a person gave with the deploy (`--set`)."""
     would: str | None = None
     """The fault that `observe` has counted already, so that it counts once."""
 

@@ -53,6 +53,8 @@ class Seen:
     members: tuple[tuple[int, int], ...] = ()
     """Pid and start time of the container's processes at the last look at them."""
     clients: int | None = None
+    other: str = ""
+    """The deployment that this one replaces: `runs`, `leaves` or `rests`; empty when it replaces none."""
     canary_out: bool = False
     can_abort: tuple[str, ...] = ()
     """`narrow`, `everything`: what this engine's running version offers."""

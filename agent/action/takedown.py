@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from agent.action.model import (
+    BringBack,
     EndOrphans,
     Forget,
     Nothing,
@@ -123,7 +124,9 @@ def finish(record: Deployment, down: Takedown, unseen: str) -> Step:
     match down.reason:
         case Reason.REMOVE:
             return Forget(f"removed{unseen}")
-        case Reason.STOP:
+        case Reason.GIVE_BACK if record.give_back is not None:
+            return BringBack(record.give_back, f"{down.why}: starts {record.give_back} again")
+        case Reason.STOP | Reason.GIVE_BACK:
             return Settle(State.STOPPED, down.why)
         case _:
             return Released(f"generation {record.generation} is gone and what it held is free{unseen}")

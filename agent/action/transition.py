@@ -13,12 +13,14 @@ from typing import Any
 from agent.action.budget import Budget
 from agent.action.model import (
     Abort,
+    BringBack,
     Create,
     EndOrphans,
     Preflight,
     PrepareImage,
     Released,
     Remove,
+    RollBack,
     SaveEvidence,
     Settle,
     Signal,
@@ -71,9 +73,15 @@ def look(record: Deployment, seen: Seen, elapsed: float) -> Deployment:
         return record
     record = count_faults(record, verdict)
     record = record.at(State(verdict.state.value), verdict.why, seen.now.wall)
-    if verdict.state in SERVING:
+    if verdict.state in SERVING or moves(verdict, seen):
         return prove_health(record, seen, elapsed)
     return record if verdict.fault else replace(record, fault=None, would=None)
+
+
+def moves(verdict: Verdict, seen: Seen) -> bool:
+    """Suspected of something that does not stop it (more requests than clients): it serves all the same."""
+    still = verdict.seconds_since_progress
+    return verdict.state is Judged.SUSPECT and still is not None and still < seen.watch.suspect.value
 
 
 def count_faults(record: Deployment, verdict: Verdict) -> Deployment:
@@ -95,7 +103,13 @@ def prove_health(record: Deployment, seen: Seen, elapsed: float) -> Deployment:
     """Ready: faults are over, and long enough of it gives the budget back."""
     healthy = record.healthy_s + elapsed
     record = replace(
-        record, ready_at=record.ready_at or seen.now.wall, fault=None, would=None, last_good=record.plan_id
+        record,
+        ready_at=record.ready_at or seen.now.wall,
+        fault=None,
+        would=None,
+        last_good=record.plan_id,
+        returning=None,
+        replaces=None,
     )
     if healthy >= seen.watch.healthy.value and record.restarts:
         return replace(record, healthy_s=healthy, restarts=(), port_failures=0)
@@ -131,6 +145,8 @@ def begin_down(record: Deployment, step: Stop, seen: Seen) -> Deployment:
     reason = Reason(step.reason)
     down = Takedown(reason, step.why, since=now, members=seen.members, container=record.container)
     record = replace(record, takedown=down).at(State.STOPPING, step.why, now)
+    if reason is Reason.GIVE_BACK:
+        return replace(record, give_back=record.replaces, replaces=None)
     if reason is not Reason.FAULT:
         return record
     verdict = seen.verdict
@@ -189,6 +205,10 @@ def finish(record: Deployment, step: Step, outcome: Outcome, seen: Seen, jitter:
             return with_down(replace(record, container=None), removed_at=now).at(State.RELEASING, step.why, now)
         case Released():
             return released(record, step, seen, jitter)
+        case RollBack(plan_id=plan_id):
+            return rolled_back(record, plan_id, step.why, now)
+        case BringBack():
+            return settled(replace(record, give_back=None, started_at=None), State.FAILED, step.why, now)
         case Settle(state=state):
             return settled(record, State(state), step.why, now)
         case _:
@@ -201,8 +221,11 @@ def prepared(record: Deployment, step: Preflight | PrepareImage, outcome: Outcom
         if isinstance(step, Preflight):
             return replace(record, checked=record.target)
         return replace(record, imaged=record.target)
-    if record.next_plan is not None and record.next_plan != record.plan_id:
-        return replace(record, next_plan=None)
+    if record.next_plan is not None and record.next_plan != record.plan_id and record.returning is None:
+        stays = replace(record, next_plan=None)
+        if record.started_at is not None:
+            return stays
+        return replace(stays, desired=Desired.STOPPED).at(State.STOPPED, outcome.refused, now)
     if record.generation == 0:
         return replace(record, desired=Desired.STOPPED).at(State.FAILED, outcome.refused, now)
     again = replace(record, backoff_until=now + 60.0)
@@ -248,6 +271,23 @@ def released(record: Deployment, step: Released, seen: Seen, jitter: float) -> D
     wait = Budget(spent=spent, allowed=seen.watch.budget, backoff=seen.watch.backoff, jitter=jitter).wait
     record = replace(record, backoff_until=now + wait if wait > 0 else None)
     return record.at(State.BACKOFF if wait > 0 else State.PENDING, f"{down.why}; {step.why}", now)
+
+
+def rolled_back(record: Deployment, plan_id: str, why: str, now: float) -> Deployment:
+    """The last good plan takes over, with a budget of its own; what it replaces is kept as evidence already."""
+    down = Takedown(Reason.DEPLOY, why, since=now, container=record.container)
+    back = replace(
+        record,
+        next_plan=plan_id,
+        returning=record.plan_id,
+        takedown=down,
+        restarts=(),
+        port_failures=0,
+        fault=None,
+        checked=None,
+        imaged=None,
+    )
+    return back.counted("rollbacks").at(State.STOPPING, why, now)
 
 
 def settled(record: Deployment, state: State, why: str, now: float) -> Deployment:

@@ -24,6 +24,15 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
+class Terms:
+    """On what terms it is deployed: the plan that the person saw, checks to overrule, the deployment to replace."""
+
+    plan_id: str | None = None
+    accepted: tuple[str, ...] = ()
+    replaces: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class LogRequest:
     """Which lines of an engine's log: the last `tail` (None all), since seconds of the epoch, and then as they come."""
 
@@ -52,7 +61,11 @@ class Desk(Protocol):
         """What a deploy of it would do now, a sentence a step."""
         ...
 
-    async def deploy(self, wanted: Wanted, plan_id: str | None, accepted: tuple[str, ...], by: str) -> Operation: ...
+    async def deploy(self, wanted: Wanted, terms: Terms, by: str) -> Operation: ...
+
+    async def upgrade(self, slug: str, by: str) -> Operation: ...
+
+    async def rollback(self, slug: str, plan_id: str | None, by: str) -> Operation: ...
 
     async def ask(self, slug: str, verb: str, options: Mapping[str, Any], by: str) -> Operation | None:
         """stop, start, restart, remove, pause, observe, resume; None where it is done at once."""

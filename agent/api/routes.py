@@ -9,7 +9,7 @@ from typing import Any
 
 from aiohttp import web
 
-from agent.api.desk import Desk, LogRequest, Wanted
+from agent.api.desk import Desk, LogRequest, Terms, Wanted
 from agent.api.errors import body_of
 from agent.api.shapes import (
     DeployBody,
@@ -90,7 +90,8 @@ async def steps(request: web.Request) -> web.Response:
 async def deploy(request: web.Request) -> web.Response:
     """Deploy a recipe."""
     body = await body_of(request, DeployBody)
-    operation = await request.app[DESK].deploy(wanted(body), body.plan_id, tuple(body.accept), caller(request))
+    terms = Terms(body.plan_id, tuple(body.accept), body.replace)
+    operation = await request.app[DESK].deploy(wanted(body), terms, caller(request))
     return accepted(operation_json(operation))
 
 
@@ -117,6 +118,21 @@ def board_of(request: web.Request) -> Any:
     if slug not in boards:
         raise NotFound(what="deployment", name=slug, why=f"deployed here: {', '.join(sorted(boards)) or 'none'}")
     return boards[slug]
+
+
+@routes.post("/v1/deployments/{slug}/upgrade")
+async def upgrade(request: web.Request) -> web.Response:
+    """To the newest revision of its recipe."""
+    operation = await request.app[DESK].upgrade(request.match_info["slug"], caller(request))
+    return accepted(operation_json(operation))
+
+
+@routes.post("/v1/deployments/{slug}/rollback")
+async def rollback(request: web.Request) -> web.Response:
+    """Back to an earlier plan."""
+    body = await body_of(request, VerbBody)
+    operation = await request.app[DESK].rollback(request.match_info["slug"], body.plan_id, caller(request))
+    return accepted(operation_json(operation))
 
 
 @routes.post("/v1/deployments/{slug}/{verb}")

@@ -28,17 +28,20 @@ class PlanBody(Body):
 
 
 class DeployBody(PlanBody):
-    """`plan_id`: refuse when the plan has become another one than the person saw. `accept`: checks to overrule."""
+    """`plan_id`: refuse when the plan has become another one than the person saw. `accept`: checks to overrule.
+    `replace`: the deployment whose place it takes."""
 
     plan_id: str | None = None
     accept: list[str] = Field(default_factory=list, max_length=100)
+    replace: str | None = Field(None, max_length=300)
 
 
 class VerbBody(Body):
-    """Options of stop, start, restart and remove."""
+    """Options of stop, start, restart, remove (`drain_s`, `force`) and rollback (`plan_id`)."""
 
     drain_s: float | None = Field(None, ge=0, le=86_400)
     force: bool = False
+    plan_id: str | None = Field(None, max_length=64)
 
 
 def deployment_json(board: Board) -> dict[str, Any]:

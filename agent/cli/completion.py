@@ -40,7 +40,7 @@ complete -c agentctl -n "__fish_seen_subcommand_from {with_slug}" -f \
 -a "(agentctl status -q 2>/dev/null | awk '/^[^ ]/ {{print \\$1}}')"
 """
 
-WITH_SLUG = "status logs events stop start restart remove pause observe resume history incidents"
+WITH_SLUG = "status logs events stop start restart remove pause observe resume upgrade rollback history incidents"
 
 
 def add_arguments(parser: ArgumentParser) -> None:

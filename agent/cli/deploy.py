@@ -46,6 +46,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--wait", nargs="?", const=0.0, type=seconds, metavar="SECONDS", help="until it is ready or was given up"
     )
     parser.add_argument("--accept", action="append", default=[], metavar="CHECK", help="overrule a check; recorded")
+    parser.add_argument("--replace", metavar="OTHER", help="take the place of another deployment, on the same cards")
     parser.add_argument("--dry-run", action="store_true", help="print the steps, do nothing")
 
 
@@ -68,7 +69,7 @@ def run(arguments: Namespace) -> int:
     if not arguments.yes and not confirmed(plan):
         print("nothing was done", file=sys.stderr)
         return 1
-    body |= {"plan_id": plan["plan_id"], "accept": arguments.accept}
+    body |= {"plan_id": plan["plan_id"], "accept": arguments.accept, "replace": arguments.replace}
     operation = client.call("POST", "/v1/deployments", body)
     return finish(arguments, client, operation)
 
@@ -108,7 +109,7 @@ def finish(arguments: Namespace, client: Client, operation: dict[str, Any]) -> i
     follow(client, operation, progress)
     slug = operation["slug"]
     if arguments.wait is not None:
-        await_ready(client, slug, progress, deadline)
+        await_ready(client, operation, progress, deadline)
     progress.done()
     one = client.get(f"/v1/deployments/{quoted(slug)}")
     if arguments.json:
@@ -133,13 +134,15 @@ def follow(client: Client, operation: dict[str, Any], progress: Progress) -> Non
         raise ApiError(operation["error"])
 
 
-def await_ready(client: Client, slug: str, progress: Progress, deadline: float | None) -> None:
-    """Until the engine is ready, or was given up, or the time is over."""
+def await_ready(client: Client, operation: dict[str, Any], progress: Progress, deadline: float | None) -> None:
+    """Until the engine is ready, or was given up (for an older plan, too), or the time is over."""
+    slug = operation["slug"]
     while True:
         one = client.get(f"/v1/deployments/{quoted(slug)}")
-        if one["state"] in SERVING:
+        as_asked = operation["plan_id"] in (None, one["plan_id"])
+        if one["state"] in SERVING and as_asked:
             return
-        if one["state"] in GIVEN_UP:
+        if one["state"] in GIVEN_UP or not as_asked:
             progress.done()
             raise GivenUp(slug=slug, state=one["state"], why=one["why"])
         phase = one["startup"]["phase"]

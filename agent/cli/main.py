@@ -30,6 +30,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "pause": ("lifecycle", "judge, do nothing, say so"),
     "observe": ("lifecycle", "judge, and count what would have been done"),
     "resume": ("lifecycle", "judge and act again"),
+    "upgrade": ("upgrade", "to the newest revision of its recipe"),
+    "rollback": ("upgrade", "back to an earlier plan"),
     "history": ("history", "the plans that a deployment has had"),
     "incidents": ("incidents", "list, show and export kept evidence"),
     "config": ("config", "check and show the site file"),

@@ -20,7 +20,7 @@ from agent.daemon.desk import DaemonDesk, Offices
 from agent.daemon.evidence import Witnesses
 from agent.daemon.fleet import Fleet, Making
 from agent.daemon.hostwatch import HostWatch
-from agent.daemon.loop import Loop, Rooms
+from agent.daemon.loop import Loop, Rooms, running_of
 from agent.daemon.observe import Eyes, Observer
 from agent.engines.api_key import api_key_of
 from agent.errors import Refused
@@ -35,7 +35,6 @@ from agent.plan.model import Plan
 from agent.plan.tojson import plan_from_json, to_json
 from agent.preflight.credit import Running
 from agent.preflight.model import Finding
-from agent.preflight.ports import published
 from agent.samples.take import Sources
 from agent.version import VERSION
 from agent.wiring import Parts, Planner, check
@@ -78,6 +77,7 @@ async def assemble(parts: Parts) -> Daemon:
         clock=parts.clock,
         runtimes=runtimes,
         planned=Planner(parts).plan,
+        newest=Planner(parts).newest,
         plan_json=to_json,
         exposition=exposition.text,
         host=lambda: host_json(parts),
@@ -150,6 +150,7 @@ class LoopMaker:
             plan_of=fleet.plan_of,
             learned=self._of.store.learned,
             wake=lambda: fleet.wake(slug),
+            standing=fleet.standing,
         )
         observer = Observer(eyes, plan)
         rooms = Rooms(
@@ -190,6 +191,8 @@ class DeploymentWork:
             abort=self._observer.abort,
             kill=self._kill,
             held=self._held,
+            make_room=lambda slug: self._of.fleet.make_room(slug, self._slug),
+            bring_back=self._of.fleet.bring_back,
             logs=parts.settings.paths.state / "logs",
         )
 
@@ -206,12 +209,16 @@ class DeploymentWork:
         return spec_for(plan.container, identity, bounds, partial(self._of.parts.secret, plan))
 
     async def _check(self, record: Deployment, seen: Seen) -> tuple[Finding, ...]:
-        running = None
-        if seen.container is not None and seen.container.running:
-            pids = frozenset(pid for pid, _ in seen.members)
-            ports = frozenset(port.number for port in published(self._observer.plan))
-            running = Running(seen.container.id, seen.container.name, pids, ports)
-        return await check(self._of.parts, await self._target(record), running)
+        plan = await self._target(record)
+        return await check(self._of.parts, plan, self._running(record, seen))
+
+    def _running(self, record: Deployment, seen: Seen) -> Running | None:
+        """What will be gone before the start: the deployment's own container, or the one that makes room for it."""
+        if record.replaces is not None and (loop := self._of.fleet.loops.get(record.replaces)) is not None:
+            return loop.running()
+        if seen.container is None or not seen.container.running:
+            return None
+        return running_of(seen.container, self._observer.plan, seen.members)
 
     async def _image(self, record: Deployment) -> None:
         plan = await self._target(record)

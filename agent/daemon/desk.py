@@ -17,11 +17,11 @@ from agent.action.preview import preview
 from agent.action.record import Supervision
 from agent.action.seen import Seen
 from agent.action.store import Event, Store
-from agent.api.desk import LogRequest, Wanted
+from agent.api.desk import LogRequest, Terms, Wanted
 from agent.clock import Clock
 from agent.container.port import ContainerView, Runtime
 from agent.daemon.fleet import Fleet
-from agent.errors import NotFound, Refused
+from agent.errors import NotFound, Refused, UsageError
 from agent.incident import shelf
 from agent.metrics.board import Board
 from agent.plan.model import Plan
@@ -49,6 +49,8 @@ class Offices:
     clock: Clock
     runtimes: Mapping[str, Runtime]
     planned: Callable[[Wanted], Awaitable[Plan]]
+    newest: Callable[[str, Mapping[str, str]], Awaitable[Plan]]
+    """The plan of a recipe's newest revision, fetched now and pinned."""
     plan_json: Callable[[Plan], Mapping[str, Any]]
     exposition: Callable[[], bytes]
     host: Callable[[], Awaitable[Mapping[str, Any]]]
@@ -80,7 +82,8 @@ class DaemonDesk:
         plan = await self._to.planned(wanted)
         slug, now = plan.recipe.slug, self._to.clock.now()
         board = self.boards.get(slug)
-        record = commands.deploy(board.record if board else None, slug, plan.plan_id, (), now.wall)
+        want = commands.Want(slug, plan.plan_id)
+        record = commands.deploy(board.record if board else None, want, now.wall)
         container = board.sample.container if board and board.sample else None
         seen = Seen(
             now=now,
@@ -91,12 +94,41 @@ class DaemonDesk:
         )
         return preview(record, seen)
 
-    async def deploy(self, wanted: Wanted, plan_id: str | None, accepted: tuple[str, ...], by: str) -> Operation:
+    async def deploy(self, wanted: Wanted, terms: Terms, by: str) -> Operation:
         plan = await self._to.planned(wanted)
-        if plan_id is not None and plan_id != plan.plan_id:
-            raise PlanChanged(slug=plan.recipe.slug, now=plan.plan_id, seen=plan_id)
-        operation = await self._to.fleet.deploy(plan, accepted, by)
-        await self._audit("deploy", plan.recipe.slug, by, {"plan": plan.plan_id, "accepted": list(accepted)})
+        slug = plan.recipe.slug
+        if terms.plan_id is not None and terms.plan_id != plan.plan_id:
+            raise PlanChanged(slug=slug, now=plan.plan_id, seen=terms.plan_id)
+        if terms.replaces == slug:
+            raise UsageError(
+                why=f"{slug} cannot replace itself", advice="a new plan of it takes over without --replace"
+            )
+        want = commands.Want(slug, plan.plan_id, terms.accepted, terms.replaces, dict(wanted.sets))
+        operation = await self._to.fleet.deploy(plan, want, by)
+        details = {"plan": plan.plan_id, "accepted": list(terms.accepted), "replaces": terms.replaces}
+        await self._audit("deploy", slug, by, details)
+        return operation
+
+    async def upgrade(self, slug: str, by: str) -> Operation:
+        """To the newest revision of its recipe, with the values that it was deployed with."""
+        record = self._to.fleet.loop(slug).record
+        plan = await self._to.newest(slug, record.sets)
+        want = commands.Want(slug, plan.plan_id, record.accepted, None, record.sets)
+        operation = await self._to.fleet.deploy(plan, want, by)
+        await self._audit("upgrade", slug, by, {"plan": plan.plan_id, "from": record.plan_id})
+        return operation
+
+    async def rollback(self, slug: str, plan_id: str | None, by: str) -> Operation:
+        """To an earlier plan: the named one, else the one before the current."""
+        record = self._to.fleet.loop(slug).record
+        earlier = [one["plan_id"] for one in await self._to.store.history(slug) if one["plan_id"] != record.plan_id]
+        target = plan_id or (earlier[-1] if earlier else None)
+        if target is None or target not in earlier:
+            known = ", ".join(earlier) or "there is no other"
+            raise NotFound(what="earlier plan", name=target or "", why=f"of {slug} there are kept: {known}")
+        want = commands.Want(slug, target, record.accepted, None, record.sets)
+        operation = await self._to.fleet.deploy(await self._to.fleet.plan_of(target), want, by)
+        await self._audit("rollback", slug, by, {"plan": target, "from": record.plan_id})
         return operation
 
     async def ask(self, slug: str, verb: str, options: Mapping[str, Any], by: str) -> Operation | None:

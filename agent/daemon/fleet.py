@@ -13,8 +13,9 @@ from typing import Any
 import structlog
 
 from agent.action import commands
+from agent.action.conflicts import no_conflict
 from agent.action.operation import DEPLOY, RESTART, START, Operation, fail, follow
-from agent.action.record import Deployment, State, Supervision
+from agent.action.record import RESTING, Deployment, Desired, State, Supervision
 from agent.action.store import Event, Store
 from agent.clock import Clock
 from agent.container.port import Runtime
@@ -189,8 +190,8 @@ class Fleet:
 
     # -- what persons ask ---------------------------------------------------------------------------------------------
 
-    async def deploy(self, plan: Plan, accepted: tuple[str, ...], by: str) -> Operation:
-        """Ask for a plan to run. It must miss nothing."""
+    async def deploy(self, plan: Plan, want: commands.Want, by: str) -> Operation:
+        """Ask for a plan to run. It must miss nothing, and want nothing that another deployment has."""
         slug = plan.recipe.slug
         if plan.missing:
             raise PlanIncomplete(
@@ -200,6 +201,9 @@ class Fleet:
                 missing=[{"key": one.key, "why": one.why, "how": one.how} for one in plan.missing],
             )
         assert self._making is not None  # noqa: S101
+        if want.replaces is not None:
+            self.loop(want.replaces)
+        no_conflict(plan, self._others(slug, want.replaces))
         now = self._clock.now().wall
         await self._store.save_plan(slug, self._making.plan_to_json(plan))
         loop = self.loops.get(slug)
@@ -207,12 +211,34 @@ class Fleet:
             same_runtime(loop.plan, plan)
         operation = await self._open(slug, DEPLOY, plan.plan_id, by)
         if loop is not None:
-            await loop.change(lambda record: commands.deploy(record, slug, plan.plan_id, accepted, now))
+            await loop.change(lambda record: commands.deploy(record, want, now))
             return operation
-        record = replace(commands.deploy(None, slug, plan.plan_id, accepted, now), boot_id=self.boot_id)
+        record = replace(commands.deploy(None, want, now), boot_id=self.boot_id)
         await self._store.save(record)
         self._begin(record, plan)
         return operation
+
+    def _others(self, slug: str, replaced: str | None) -> list[Plan]:
+        """Plans of the other deployments that should run."""
+        return [loop.plan for other, loop in self.loops.items() if other not in (slug, replaced) and holds(loop.record)]
+
+    def standing(self, slug: str) -> str:
+        """Whether a deployment `runs`, `leaves` or `rests`; one that is not there rests."""
+        loop = self.loops.get(slug)
+        if loop is None or (loop.record.state is State.STOPPED and loop.record.takedown is None):
+            return "rests"
+        return "leaves" if loop.record.desired is not Desired.RUNNING else "runs"
+
+    async def make_room(self, slug: str, for_whom: str) -> None:
+        """Stop `slug` so that another deployment can have its cards."""
+        now = self._clock.now().wall
+        await self.loop(slug).change(lambda record: commands.stop(record, None, now, f"made room for {for_whom}"))
+
+    async def bring_back(self, slug: str) -> None:
+        """Start `slug` again; one that a person removed meanwhile stays away."""
+        if (loop := self.loops.get(slug)) is not None:
+            now = self._clock.now().wall
+            await loop.change(lambda record: commands.start(record, True, now))
 
     async def ask(self, slug: str, kind: str, wish: Callable[[Deployment], Deployment], by: str) -> Operation:
         """Any other wish: stop, start, restart, remove."""
@@ -286,6 +312,13 @@ class Fleet:
             yield wait
         finally:
             self._changed.discard(changed)
+
+
+def holds(record: Deployment) -> bool:
+    """Whether a deployment has, or will have, its cards, its name and its ports."""
+    if record.state in RESTING:
+        return record.container is not None
+    return record.desired is Desired.RUNNING
 
 
 def moved(before: Board, now: Board) -> bool:

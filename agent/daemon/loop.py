@@ -15,6 +15,7 @@ from agent.action.decide import decide
 from agent.action.execute import Work, execute
 from agent.action.model import AskCanary, Forget, Nothing, Preflight, PrepareImage, Released, Settle, Step, Wait
 from agent.action.record import RESTING, Deployment
+from agent.action.release import members
 from agent.action.seen import Seen
 from agent.action.store import Event, Store
 from agent.action.transition import Outcome, finish, intend, look
@@ -24,7 +25,9 @@ from agent.daemon.observe import Observer
 from agent.errors import AgentError, RuntimeTrouble
 from agent.metrics.board import Board, Refusal
 from agent.plan.model import Plan
+from agent.preflight.credit import Running
 from agent.preflight.model import Finding
+from agent.preflight.ports import published
 from agent.samples.model import Xid
 
 log = structlog.get_logger()
@@ -46,6 +49,12 @@ class Rooms:
     boot_id: str
     publish: Callable[[Board], None]
     told: Callable[[Event], None]
+
+
+def running_of(container: ContainerView, plan: Plan, processes: tuple[tuple[int, int], ...]) -> Running:
+    """A running container with its processes and ports."""
+    pids = frozenset(pid for pid, _ in processes)
+    return Running(container.id, container.name, pids, frozenset(port.number for port in published(plan)))
 
 
 class Loop:
@@ -74,6 +83,14 @@ class Loop:
     def note_xid(self, xid: Xid) -> None:
         """The driver reported an Xid on a card of this deployment."""
         self._observer.note_xid(xid)
+
+    def running(self) -> Running | None:
+        """The container that runs, as preflight credits it."""
+        sample = self._observer.sample
+        container = sample.container if sample else None
+        if not isinstance(container, ContainerView) or not container.running:
+            return None
+        return running_of(container, self.plan, members(self._observer.tree))
 
     def report(self, progress: Mapping[str, Any]) -> None:
         """Progress of the step that runs, for whoever watches."""
@@ -145,6 +162,8 @@ class Loop:
 
     async def _see_more(self, seen: Seen, container: ContainerView | None) -> Seen:
         """The engine where it should run, what is left of it where it is taken down."""
+        if self.record.replaces is not None:
+            seen = replace(seen, other=self._observer.standing(self.record.replaces))
         if self.record.takedown is not None:
             return await self._observer.down(seen, self.record, self.plan)
         if self.record.started_at is None or (self.record.state in RESTING and container is None):

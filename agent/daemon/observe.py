@@ -46,6 +46,8 @@ class Eyes:
     learned: Callable[[str], Awaitable[Mapping[str, float]]]
     """What this engine measured on this host before, by slug."""
     wake: Callable[[], None]
+    standing: Callable[[str], str]
+    """Whether another deployment `runs`, `leaves` or `rests`."""
 
 
 class Observer:
@@ -86,6 +88,10 @@ class Observer:
 
     async def plan_of(self, plan_id: str) -> Plan:
         return await self._eyes.plan_of(plan_id)
+
+    def standing(self, slug: str) -> str:
+        """Where another deployment stands."""
+        return self._eyes.standing(slug)
 
     async def take_plan(self, plan: Plan) -> None:
         """A new plan from the next container on."""

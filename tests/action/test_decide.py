@@ -18,7 +18,7 @@ from tests.action.world import BOOT, World, fault, healthy, watch
 
 
 def fresh() -> Deployment:
-    return replace(commands.deploy(None, "demo", "plan-1", (), 1000.0), boot_id=BOOT)
+    return replace(commands.deploy(None, commands.Want("demo", "plan-1"), 1000.0), boot_id=BOOT)
 
 
 def names(world: World) -> list[str]:
@@ -233,7 +233,7 @@ def test_a_new_plan_stops_the_old_engine_only_when_it_is_ready_to_take_over() ->
     world = World(lambda _: healthy())
     record = world.run(fresh(), 8)
     before = len(world.steps)
-    record = world.run(commands.deploy(record, "demo", "plan-2", (), world.clock), 15)
+    record = world.run(commands.deploy(record, commands.Want("demo", "plan-2"), world.clock), 15)
     done = [type(step).__name__ for step in world.steps[before:] if not isinstance(step, Nothing)]
     assert done == ["Preflight", "PrepareImage", "Stop", "Signal", "Remove", "Released", "Create", "Start"]
     assert record.plan_id == "plan-2"

@@ -58,6 +58,7 @@ class World:
     obeys_kill: bool = True
     release: Release = field(default_factory=Release)
     boot: str = BOOT
+    other: str = ""
     disk: str = ""
     containers: dict[str, ContainerView] = field(default_factory=dict)
     clock: float = 1000.0
@@ -100,6 +101,7 @@ class World:
             leftovers=adopted.leftovers,
             verdict=verdict,
             release=self.release if down else None,
+            other=self.other,
             clients=0,
         )
 
