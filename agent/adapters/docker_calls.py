@@ -65,11 +65,10 @@ class Calls:
                 why = f"{self.host} is no local socket, and the agent watches the processes of its own host"
                 raise DockerRejected(action="use Docker", why=why, advice="set docker.host to unix:///…")
             self._knock(self.host.removeprefix("unix://"))
-            # Below the await's deadline, so that a thread comes back before its caller has gone.
             client = docker.APIClient(
                 base_url=self.host,
                 version="auto",
-                timeout=self._socket_s,  # type: ignore[arg-type]  # the stubs say int, and it takes fractions
+                timeout=self.socket_s,  # type: ignore[arg-type]  # the stubs say int, and it takes fractions
             )
             self._client = client
         return client
@@ -84,13 +83,13 @@ class Calls:
         """Blocks. A streamed answer whose every read ends after `silence` seconds. Raises APIError."""
         client = self.client()
         url = f"{client.base_url}/v{client.api_version}{path}"
-        return _answered(client.get(url, params=params, stream=True, timeout=(self._socket_s, silence)))
+        return _answered(client.get(url, params=params, stream=True, timeout=(self.socket_s, silence)))
 
     def post(self, path: str, params: dict[str, Any], headers: dict[str, str], silence: float) -> requests.Response:
         """Blocks. As `get`."""
         client = self.client()
         url = f"{client.base_url}/v{client.api_version}{path}"
-        answer = client.post(url, params=params, headers=headers, stream=True, timeout=(self._socket_s, silence))
+        answer = client.post(url, params=params, headers=headers, stream=True, timeout=(self.socket_s, silence))
         return _answered(answer)
 
     def _knock(self, path: str) -> None:
@@ -101,13 +100,14 @@ class Calls:
         """
         try:
             with socket.socket(socket.AF_UNIX) as knocking:
-                knocking.settimeout(self._socket_s)
+                knocking.settimeout(self.socket_s)
                 knocking.connect(path)
         except OSError as error:
             raise requests.ConnectionError(error) from error
 
     @property
-    def _socket_s(self) -> float:
+    def socket_s(self) -> float:
+        """Seconds that a thread waits: below the await's deadline, so that it comes back before its caller leaves."""
         return self.timeout_s * 0.9
 
 

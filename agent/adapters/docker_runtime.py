@@ -89,7 +89,7 @@ class DockerRuntime:
 
     async def remove(self, container_id: str) -> None:
         """`docker rm` may hang; then this raises after its deadline and may be called again."""
-        deadline = time.monotonic() + self._calls.timeout_s
+        deadline = time.monotonic() + self._calls.socket_s
         await self._calls.run(
             "remove a container", partial(containers.remove, container_id=container_id, deadline=deadline)
         )
