@@ -16,15 +16,15 @@ from agent.plan.draft import Draft, draft, is_argv, known, variables_in, words_o
 from agent.plan.engine import demand_of, disagreements, engine_in
 from agent.plan.fingerprint import Deciding, plan_id
 from agent.plan.gpus import Choice, choose
+from agent.plan.image import for_cards, image_plan
 from agent.plan.image import gaps as image_gaps
-from agent.plan.image import image_plan
 from agent.plan.inputs import Inputs
 from agent.plan.model import Acceptance, ContainerPlan, ImagePlan, Missing, Plan, RecipeRef, Requirement
 from agent.plan.mounts import roots_of
 from agent.plan.policy import Asked, check
 from agent.plan.requirements import requirements_of
 from agent.plan.runtime import DOCKER, env_of, process_body, runtime_of
-from agent.plan.secrets import is_secret
+from agent.plan.secrets import is_secret, mask
 from agent.plan.trouble import SecretSet
 from agent.plan.unapplied import Launched, quotes_of, unapplied
 from agent.plan.watching import overrides
@@ -97,7 +97,7 @@ def compile_plan(inputs: Inputs) -> Plan:
         secrets=places,
     )
     plan = replace(plan, plan_id=_identity(inputs, stage, run))
-    return replace(plan, warnings=tuple(dict.fromkeys(_warnings(inputs, stage, run, plan))))
+    return replace(plan, warnings=tuple(dict.fromkeys(map(mask, _warnings(inputs, stage, run, plan)))))
 
 
 def image_references(inputs: Inputs) -> tuple[str, ...]:
@@ -136,7 +136,7 @@ def _run(inputs: Inputs, stage: _Stage) -> _Run:
     chosen, changed = gpu_body.in_body(body, choice) if stage.runtime == DOCKER else _on_cards(body, choice)
     placed = on_ports(replace(stage.made, body=chosen), stage.runtime, engine.port if engine else None, profile)
     engine = engine if stage.runtime == DOCKER else engine_in(placed.body, None, profile)
-    image, why = _image(inputs, profile, body)
+    image, why = _image(inputs, profile, body, choice)
     return _Run(placed, engine, needs, choice, image, why, (*choice.warnings, *changed))
 
 
@@ -160,11 +160,11 @@ def _on_cards(body: dict[str, Any], choice: Choice) -> tuple[dict[str, Any], tup
     return {**body, "Env": [*env, f"{gpu_body.CUDA}={','.join(choice.ids)}"]}, ()
 
 
-def _image(inputs: Inputs, profile: Profile, body: Mapping[str, Any]) -> tuple[ImagePlan | None, str]:
+def _image(inputs: Inputs, profile: Profile, body: Mapping[str, Any], choice: Choice) -> tuple[ImagePlan | None, str]:
     reference = body.get("Image")
     if not reference:
         return None, ""
-    return image_plan(str(reference), profile.image, inputs.settings, inputs.images)
+    return image_plan(str(reference), for_cards(profile.image, choice.archs), inputs.settings, inputs.images)
 
 
 def _check_policy(inputs: Inputs, run: _Run, roots: tuple[str, ...]) -> None:

@@ -36,6 +36,8 @@ class Choice:
     whole: bool = True
     missing: tuple[Missing, ...] = ()
     warnings: tuple[str, ...] = ()
+    archs: tuple[str, ...] = ()
+    """Compute capabilities (`8.0`) of the cards, as far as they can be read."""
 
 
 def choose(slug: str, demand: Demand, host: Reading[tuple[Gpu, ...]], needs: Sequence[Requirement]) -> Choice:
@@ -99,7 +101,9 @@ def _pci(address: str) -> str:
 
 def _chosen(cards: Sequence[Gpu], host: Sequence[Gpu], warnings: tuple[str, ...]) -> Choice:
     uuids = tuple(gpu.uuid for gpu in cards if gpu.uuid)  # a card that never answered has none
-    return Choice(uuids, uuids, len(cards) == len(host), (), warnings)
+    known = [gpu.compute_capability for gpu in cards]
+    archs = tuple(str(one.value) for one in known if isinstance(one, Known))
+    return Choice(uuids, uuids, len(cards) == len(host), (), warnings, archs)
 
 
 def _apart(cards: Sequence[Gpu], host: Sequence[Gpu]) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from agent.plan.inputs import LocalImage
@@ -29,6 +29,21 @@ def digest_of(image: Image) -> str:
     parts = {"base": _plain(image.base), "steps": [step_json(step) for step in image.steps]}
     sources = {name: source_json(source) for name, source in image.sources.items()}
     return hashlib.sha256(json.dumps(parts | {"sources": sources}, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def for_cards(image: Image, archs: Sequence[str]) -> Image:
+    """The image with the chosen cards' compute capabilities where a step compiles for whatever is there."""
+    if not archs:
+        return image
+    arch = " ".join(sorted(set(archs)))
+    return image.model_copy(update={"steps": tuple(_for_cards(step, arch) for step in image.steps)})
+
+
+def _for_cards(step: Step, arch: str) -> Step:
+    extension = step.extension
+    if extension is None or extension.arch is not None:
+        return step
+    return step.model_copy(update={"extension": extension.model_copy(update={"arch": arch})})
 
 
 def image_plan(

@@ -12,6 +12,7 @@ _NAME = re.compile(
     re.IGNORECASE,
 )
 _FLAG = re.compile(r"--?(?:[\w-]*[-_])?(?:api[-_]?key|password|secret)|--(?:(?:hf|auth|access)[-_])?token|-hft")
+_ASSIGNED = re.compile(r"\b([A-Za-z_][A-Za-z0-9_]*)=(?!secret:)([^\s'\"|;,]+)")
 REFERENCE = re.compile(r"secret:([A-Za-z_][A-Za-z0-9_]*)")
 
 
@@ -24,6 +25,11 @@ def hidden_variables(variables: Mapping[str, str], secrets: Mapping[str, Any]) -
     """The values of `$NAME` that a launch is read with: a secret's is its reference."""
     shown = {name: f"{PREFIX}{name}" if is_secret(name) else value for name, value in variables.items()}
     return shown | {name: f"{PREFIX}{name}" for name in secrets}
+
+
+def mask(text: str) -> str:
+    """Prose with `NAME=value` of secrets as references; published values are no better kept than others."""
+    return _ASSIGNED.sub(lambda match: f"{match[1]}={PREFIX}{match[1]}" if is_secret(match[1]) else match[0], text)
 
 
 def hide_env(env: tuple[str, ...], known: Mapping[str, str]) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from agent.plan.model import Unapplied
+from agent.plan.secrets import mask
 from agent.plan.sentences import untouched
 from agent.profile.document import Profile
 from agent.profile.fact import Quote, Stated
@@ -60,7 +61,7 @@ def unapplied(recipe: Recipe, profile: Profile, launched: Launched, env: Mapping
     for leaf in recipe.leaves:
         if _ACTED.fullmatch(leaf.path) or launched.holds(leaf):
             continue
-        found.extend(Unapplied(text, _why(leaf), leaf.path) for text in _left(leaf, quoted.get(leaf.path), env))
+        found.extend(Unapplied(mask(text), _why(leaf), leaf.path) for text in _left(leaf, quoted.get(leaf.path), env))
     return tuple(found)
 
 

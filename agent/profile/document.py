@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
@@ -16,6 +17,14 @@ def _comma(value: Any) -> Any:
     if isinstance(value, str):
         return [part.strip() for part in value.split(",") if part.strip()]
     return [value] if isinstance(value, int) else value
+
+
+def _line(value: Any) -> Any:
+    """A command line as text, or as a flat list of words, is one part of words."""
+    if isinstance(value, str):
+        return [{"argv": shlex.split(value)}]
+    flat = isinstance(value, list) and bool(value) and all(isinstance(word, str | int | float) for word in value)
+    return [{"argv": value}] if flat else value
 
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_comma)]
@@ -57,15 +66,18 @@ class Words(Stated):
     argv: tuple[str, ...]
 
 
+Line = Annotated[tuple[Words, ...], BeforeValidator(_line)]
+
+
 class Launch(Strict):
     """`line` is a whole command line, composed from stated facts where the recipe has none; `docker` the flags that
     a bare line needs to run in a container; `arguments` are added at the end of the engine's own."""
 
-    line: tuple[Words, ...] = ()
+    line: Line = ()
     service: Fact[str] | None = None
     """Of several containers in one file, the one that is meant, by its name."""
-    docker: tuple[Words, ...] = ()
-    arguments: tuple[Words, ...] = ()
+    docker: Line = ()
+    arguments: Line = ()
 
 
 class Engine(Strict):

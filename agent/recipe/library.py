@@ -18,6 +18,8 @@ from agent.recipe.search import Hit, fit
 from agent.recipe.source import Fetched, Pin, Pins, Source, Unchanged
 from agent.recipe.trouble import ForeignHost, NoRecipe, PinBroken, SourceTrouble
 
+TOLD = 8
+"""Changes of a new revision that are told one by one."""
 SAME = Difference(Kind.SAME)
 
 
@@ -183,12 +185,12 @@ class Library:
         moved = ", ".join(dict.fromkeys(change.part for change in difference.changes))
         if difference.kind is Kind.NOTE:
             note = f"{newer.source} has other bytes of the same revision ({moved} moved); the pinned ones are used"
-        else:
-            note = (
-                f"{newer.source} has another revision ({_name(newer)} instead of {_name(pinned)}; different: {moved}); "
-                f"the pinned one is used until: agentctl recipes fetch {pinned.slug}"
-            )
-        return Found(pinned, (note,), newer, difference, age_s=0.0)
+            return Found(pinned, (note,), newer, difference, age_s=0.0)
+        note = (
+            f"{newer.source} has another revision ({_name(newer)} instead of {_name(pinned)}; different: {moved}); "
+            f"the pinned one is used until: agentctl recipes fetch {pinned.slug}"
+        )
+        return Found(pinned, (note, *_told(difference)), newer, difference, age_s=0.0)
 
     def _aged(self, recipe: Recipe, pin: Pin, why: str) -> Found:
         age = max(0.0, self.clock.now().wall - pin.checked_at)
@@ -208,6 +210,13 @@ def _check(slug: str) -> str:
 
 def _came_from(pin: Pin, source: Source) -> bool:
     return pin.source == source.name or pin.source.startswith(source.name.rstrip("/") + "/")
+
+
+def _told(difference: Difference) -> tuple[str, ...]:
+    """The changes that decide something, the first ones in full."""
+    deciding = [f"the new revision changes {change}" for change in difference.changes if change.decides]
+    rest = len(deciding) - TOLD
+    return (*deciding[:TOLD], *([f"and {rest} more places"] if rest > 0 else []))
 
 
 def _name(recipe: Recipe) -> str:

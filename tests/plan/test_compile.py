@@ -11,11 +11,13 @@ import pytest
 
 from agent.launch.refusal import CliRejects
 from agent.plan.compile import compile_plan, image_references
+from agent.plan.gaps import has_value
 from agent.plan.inputs import Inputs, LocalImage
 from agent.plan.model import Plan
 from agent.plan.show import show
 from agent.plan.tojson import to_json
 from agent.plan.trouble import NoProcess, NotMeant, PolicyRefused, SecretSet
+from agent.profile.layers import from_sets
 from agent.profile.load import load
 from agent.profile.trouble import BadSet
 from tests.plan.build import FIXTURES, bare, cards, host_config, plan, recipe, settings, small
@@ -356,6 +358,33 @@ def test_a_launch_that_was_not_meant_is_refused_with_what_was() -> None:
     assert made.gpus == ("GPU-0000", "GPU-0001")
 
 
+def test_a_launch_can_be_set_as_a_line_of_text() -> None:
+    made = plan(bare([]), sets={"launch.line": "vllm serve org/m --port 8123"})
+    assert (made.argv, made.missing) == (("vllm", "serve", "org/m", "--port", "8123"), ())
+    assert made.origins["launch.line[0]"] == "--set launch.line[0]"
+
+
+def test_every_key_that_can_be_missing_can_be_set() -> None:
+    values = {
+        "gpus": "0,1",
+        "launch.line": "vllm serve m",
+        "launch.service": "engine",
+        "engine.kind": "vllm",
+        "image.reference": "img:v1",
+        "image.base": "img:v1",
+        "image.sources.plugin.commit": "94c29ba",
+        "image.sources.plugin.sha256": "0" * 64,
+        "requirements.hosts": "1",
+        "variables.PWD": "/srv",
+        "substitutions.id -u": "1000",
+        "secrets.HF_TOKEN": "/run/hf",
+        "files./a/.env": "A=1",
+        "env.NODES": "1",
+    }
+    made = from_sets(values)
+    assert all(has_value(made, key) for key in values)
+
+
 def test_a_set_that_fits_nowhere_is_a_usage_error() -> None:
     with pytest.raises(BadSet):
         plan(sets={"requirements.drver": "1"})
@@ -416,6 +445,14 @@ def test_what_a_build_lacks_is_missing_only_where_one_is_made() -> None:
     assert plan(shipped=profile, images={IMAGE: LocalImage()}).missing == ()
     forced = settings(image="build")
     assert plan(shipped=profile, images={IMAGE: LocalImage()}, settings=forced).missing != ()
+
+
+def test_an_extension_is_compiled_for_the_chosen_cards() -> None:
+    source = {"kernels": {"git": "https://git.example/k", "commit": "94c29ba"}}
+    profile = {"image": {"base": "b", "sources": source, "steps": [{"extension": {"source": "kernels"}}]}}
+    made = plan(shipped=profile, gpus=cards(2))
+    assert made.image is not None
+    assert made.image.steps[-1] == {"extension": {"source": "kernels", "arch": "8.0"}}
 
 
 def test_expendable_and_acceptance_come_from_a_profile() -> None:

@@ -78,6 +78,17 @@ def test_the_plan_says_where_each_secret_is() -> None:
     assert (done.missing, done.secrets["B_KEY"]) == ((), "/run/b")
 
 
+def test_prose_that_carries_a_secret_is_shown_without_it() -> None:
+    from tests.plan.build import recipe, small
+
+    config = small()["config"]
+    config["runtime"]["env"] = f"HF_TOKEN={VALUE} | A=1"
+    config["runtime"]["notes"] = f"Start it with HF_TOKEN={VALUE}, and MAX=5."
+    made = plan(recipe(config=config))
+    assert VALUE not in json.dumps(to_json(made))
+    assert any(entry.text == "Start it with HF_TOKEN=secret:HF_TOKEN, and MAX=5." for entry in made.unapplied)
+
+
 def test_another_secret_makes_no_other_plan() -> None:
     of = bare(launch("-e", "HF_TOKEN=$HF_TOKEN"))
     ids = {plan(of, settings=settings(variables={"HF_TOKEN": value})).plan_id for value in ("a", "b")}

@@ -126,6 +126,7 @@ async def test_a_revision_is_told_and_the_pinned_one_is_used_until_it_is_fetched
     said = "another revision (4, dddddddddddd instead of 3, aaaaaaaaaaaa; different: hardware, revision)"
     assert said in found.notes[0]
     assert f"agentctl recipes fetch {SLUG}" in found.notes[0]
+    assert found.notes[1].startswith("the new revision changes hardware[0]: {'vendor': 'nvidia'")
     fetched = await bench.library.fetch(SLUG)
     assert (fetched.recipe.revision.number, fetched.difference.kind) == (4, Kind.REVISION)
     assert (await bench.library.get(SLUG)).recipe.revision.number == 4
