@@ -27,8 +27,8 @@ from tests.lab.place import REPOSITORY, lab_folder
 SIMULATOR = REPOSITORY / "tests" / "lab" / "simulator"
 SIMULATOR_HOME = "/opt/lab"
 
-# What an engine's image has on its PATH; each is started with the words of the recipe's launch.
-ENGINE_PROGRAMS = ("vllm",)
+# How recipes start an engine: `vllm serve …`, `python3 -m sglang.launch_server …`; the words for the simulator.
+VLLM, SGLANG = (), ("sglang.launch_server",)
 
 # Parts of Python's library that no engine needs; they are two thirds of its weight.
 UNUSED = re.compile(
@@ -139,16 +139,18 @@ def _add_simulator(image: Image, source: Path) -> None:
     image.link("/usr/local/bin/python3", str(_interpreter()))
     for path in _sources(source):
         image.file(path, f"{SIMULATOR_HOME}/simulator/{path.relative_to(source)}")
-    for program in ENGINE_PROGRAMS:
-        # A recipe may set PYTHONPATH, so the simulator's place is told here
-        image.text(f"/usr/local/bin/{program}", _launcher(), 0o755)
+    image.text("/usr/local/bin/vllm", _launcher(*VLLM), 0o755)
+    for name, content in {"__init__": "", "launch_server": _launcher(*SGLANG)}.items():
+        image.text(f"{_library()}/sglang/{name}.py", content)
 
 
-def _launcher() -> str:
+def _launcher(*words: str) -> str:
+    """A program that starts the simulator with these words before its own; a recipe may set PYTHONPATH for itself."""
     return (
         "#!/usr/local/bin/python3\n"
         "import runpy, sys\n"
         f'sys.path.insert(0, "{SIMULATOR_HOME}")\n'
+        f"sys.argv[1:1] = {list(words)}\n"
         'runpy.run_module("simulator", run_name="__main__", alter_sys=True)\n'
     )
 
@@ -162,8 +164,12 @@ def _interpreter() -> Path:
     return Path(sys.base_prefix, "bin", f"python{sys.version_info.major}.{sys.version_info.minor}").resolve()
 
 
+def _library() -> Path:
+    return Path(sysconfig.get_path("stdlib"))
+
+
 def _python_files() -> Iterator[Path]:
-    library = Path(sysconfig.get_path("stdlib"))
+    library = _library()
     paths = sorted(path for path in library.rglob("*") if path.is_file())
     found = [path for path in paths if not UNUSED.search(str(path.relative_to(library)))]
     yield _interpreter()

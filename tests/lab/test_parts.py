@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -49,6 +50,38 @@ def test_the_simulators_image_holds_a_whole_python(lab_engine: Engine) -> None:
     images.simulator(lab_engine, "sim:lab")
     modules = "import asyncio, ctypes, http.server, json, mmap, socket, sqlite3, ssl, zlib; print('ok')"
     assert lab_engine.docker("run", "--rm", "sim:lab", "python3", "-c", modules).strip() == "ok"
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize(
+    ("entrypoint", "words"),
+    [
+        ("vllm", ("serve", "/models/m", "--host", "0.0.0.0", "--port", "8095")),
+        ("python3", ("-m", "sglang.launch_server", "--model-path", "/models/m", "--host", "0.0.0.0", "--port", "8095")),
+    ],
+    ids=["vLLM", "SGLang"],
+)
+def test_an_engine_starts_as_recipes_start_it(lab_engine: Engine, entrypoint: str, words: tuple[str, ...]) -> None:
+    """With the recipe's own words, a PYTHONPATH of its own, and a port that answers on loopback."""
+    images.simulator(lab_engine, "engine:lab")
+    quick = ("-e", "SIM_START_S=0.5", "-e", "SIM_BOOT_S=0.1", "-e", "PYTHONPATH=/overlay")
+    asked = ("-d", "--name", "engine", "-p", "127.0.0.1:18095:8095", *quick, "--entrypoint", entrypoint, "engine:lab")
+    lab_engine.docker("run", *asked, *words)
+    try:
+        deadline = time.monotonic() + 30
+        while not healthy(18095):
+            assert time.monotonic() < deadline, lab_engine.docker("logs", "engine")
+            time.sleep(0.1)
+    finally:
+        lab_engine.docker("rm", "--force", "engine")
+
+
+def healthy(port: int) -> bool:
+    """Whether an engine says that it is ready."""
+    try:
+        return children.get(port, "/health")[0] == 200
+    except OSError:
+        return False
 
 
 @pytest.mark.prometheus
