@@ -21,6 +21,7 @@ from agent.daemon.evidence import Witnesses
 from agent.daemon.fleet import Fleet, Making
 from agent.daemon.hostwatch import HostWatch
 from agent.daemon.loop import Loop, Rooms, running_of
+from agent.daemon.mounts import allowed_mounts
 from agent.daemon.observe import Eyes, Observer
 from agent.engines.api_key import api_key_of
 from agent.errors import Refused
@@ -203,6 +204,7 @@ class DeploymentWork:
         plan = await self._target(record)
         if plan.container is None:
             raise Refused(why="the plan has no container", advice=f"agentctl plan {record.slug} says what it misses")
+        await allowed_mounts(plan)
         logs = self._of.parts.settings.logs
         identity = Identity(record.slug, plan.plan_id, generation, plan.engine.port if plan.engine else None)
         bounds = LogBounds(str(int(logs.engine_max_size)), logs.engine_max_files)

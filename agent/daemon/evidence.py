@@ -21,6 +21,7 @@ from agent.incident.keep import keep
 from agent.incident.model import Case, Gather, Incident
 from agent.samples.model import Missed
 from agent.samples.port import Endpoint, Probe
+from agent.samples.recording import write_recording
 
 TAIL_LINES = 5000
 METRICS_TIMES = 3
@@ -119,9 +120,10 @@ async def text_of(value: Any) -> str:
 
 
 async def window_of(observer: Observer) -> str:
-    """The samples that led to the verdict, one JSON object a line, oldest first."""
-    samples = observer.window.samples if observer.window else ()
-    return "\n".join(json.dumps(plain(sample)) for sample in samples)
+    """The samples that led to the verdict, as a recording that `agentctl replay` reads."""
+    if observer.window is None:
+        return ""
+    return "\n".join(write_recording(observer.window, observer.plan.engine))
 
 
 def plain(value: Any) -> Any:
