@@ -35,10 +35,28 @@ def runtime_of(
     if isinstance(launch, CommandLaunch) and not has_image(profile):
         return PROCESS, "the launch is a bare command and no image is known for it"
     if answering is not None and DOCKER not in answering:
-        return PROCESS, "no container engine answers on this host"
+        return _without_docker(launch)
     if launch is None:
         return DOCKER, "nothing is said of a launch"
     return DOCKER, "the launch is a container's" if isinstance(launch, ContainerLaunch) else "an image is known for it"
+
+
+def _without_docker(launch: ContainerLaunch | CommandLaunch | None) -> tuple[str, str]:
+    """A process where the launch can be one; else Docker all the same, and preflight says what is not there."""
+    if isinstance(launch, ContainerLaunch) and (obstacle := no_process(launch)):
+        return DOCKER, f"the launch is a container's: {obstacle}; no container engine answers on this host yet"
+    return PROCESS, "no container engine answers on this host"
+
+
+def no_process(launch: ContainerLaunch) -> str:
+    """Why a container's launch cannot be a plain process; empty where it can."""
+    body, host = launch.body, launch.body.get("HostConfig") or {}
+    mounts = [*(host.get("Binds") or ()), *(str(mount.get("Source")) for mount in host.get("Mounts") or ())]
+    if mounts:
+        return f"its launch mounts {mounts[0]}" + (f" and {len(mounts) - 1} more" if len(mounts) > 1 else "")
+    if not body.get("Entrypoint"):
+        return f"only the image {body.get('Image')} says which program its words are for"
+    return ""
 
 
 def has_image(profile: Profile) -> bool:
@@ -67,18 +85,11 @@ def default_flags(port: int | None, cards: bool) -> list[str]:
 
 def unwrapped(launch: ContainerLaunch, slug: str) -> CommandLaunch:
     """A container's command as a plain process. Raises NoProcess where the container is more than its command."""
-    body, host = launch.body, launch.body.get("HostConfig") or {}
-    mounts = [*(host.get("Binds") or ()), *(str(mount.get("Source")) for mount in host.get("Mounts") or ())]
-    if mounts:
-        why = f"its launch mounts {mounts[0]}" + (f" and {len(mounts) - 1} more" if len(mounts) > 1 else "")
-        how = (
-            "a process sees the host's own paths: state launch.line in the site profile, or install a container engine"
-        )
+    if why := no_process(launch):
+        how = "state launch.line in the site profile, with the paths of this host, or run a container engine"
         raise NoProcess(slug=slug, why=why, how=how)
-    argv = (*(body.get("Entrypoint") or ()), *(body.get("Cmd") or ()))
-    if not body.get("Entrypoint"):
-        why = f"only the image {body.get('Image')} says which program its words are for"
-        raise NoProcess(slug=slug, why=why, how="state launch.line in the site profile: the program and its arguments")
+    body = launch.body
+    argv = (*body["Entrypoint"], *(body.get("Cmd") or ()))
     return CommandLaunch(argv, env_of(body), body.get("WorkingDir") or None, launch.warnings)
 
 

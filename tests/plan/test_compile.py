@@ -275,6 +275,13 @@ def test_a_container_without_mounts_runs_as_a_process_where_no_engine_answers() 
     assert made.container.body["Env"] == ["A=1"]
 
 
+def test_a_container_that_cannot_be_a_process_is_planned_where_no_engine_answers_yet() -> None:
+    made = plan(runtimes=frozenset({"process"}))
+    assert made.runtime == "docker"
+    assert "no container engine answers on this host yet" in made.origins["runtime"]
+    assert made.plan_id == plan().plan_id
+
+
 @pytest.mark.parametrize(
     ("launch", "why"),
     [
