@@ -7,7 +7,7 @@ import re
 from agent.launch.expand import Expander, substitution
 from agent.launch.refusal import ShellConstruct
 
-_CMD_CONTINUED = re.compile(r"[ \t]\^[ \t]*\r?\n")
+_CMD_CONTINUED = re.compile(r"\^[ \t]*\r?\n")
 _CMD_VARIABLE = re.compile(r"%([A-Za-z_][A-Za-z0-9_]*)%")
 _PS_CONTINUED = re.compile(r"[ \t]`[ \t]*\r?\n")
 _PS_VARIABLE = re.compile(
@@ -27,8 +27,8 @@ def dialect_of(text: str) -> str:
 
 def windows_lines(text: str, dialect: str, expander: Expander) -> list[tuple[str, list[str]]]:
     """Each command with its words. What has no value is left with `expander`. Raises ShellConstruct."""
-    continued = _CMD_CONTINUED if dialect == "cmd" else _PS_CONTINUED
-    lines = continued.sub(" ", text).split("\n")
+    joined = _CMD_CONTINUED.sub("", text) if dialect == "cmd" else _PS_CONTINUED.sub(" ", text)
+    lines = joined.split("\n")
     out = []
     for line in lines:
         stripped = line.strip().rstrip("^`" if line is lines[-1] else "").strip()

@@ -20,7 +20,7 @@ from agent.launch.model import (
     StepKind,
 )
 from agent.launch.prefix import stripped
-from agent.launch.refusal import LaunchRefused, NoLaunch, Placeholder, ShellConstruct, UnknownSubstitution
+from agent.launch.refusal import LaunchRefused, NoLaunch, Placeholder, ShellConstruct
 from agent.launch.statements import Simple, statements
 from agent.launch.steps import is_known, step_of
 from agent.launch.words import Literal, Word
@@ -168,8 +168,7 @@ class _Reader:
 
     def _launch(self, command: Simple, argv: list[str], expander: Expander) -> ContainerLaunch | CommandLaunch:
         _refuse_conditions(command)
-        if made := make_variables(argv):
-            raise UnknownSubstitution(commands=", ".join(f"$({name})" for name in made), missing=made)
+        expander.unknown_commands.extend(make_variables(argv))
         expander.check()
         prefix = stripped(argv)
         warnings = (*expander.warnings, *_piped(command))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -17,6 +18,9 @@ MOST_COMMANDS = 20_000
 _OPENERS = frozenset({"if", "for", "while", "until", "case", "select", "{", "function"})
 _CLOSERS = frozenset({"fi", "done", "esac", "}"})
 _BETWEEN = frozenset({"then", "else", "elif", "do", "!", "in"})
+
+
+_PLACEHOLDER = re.compile(r"([A-Za-z](?:[A-Za-z0-9 ._:/-]{0,80}[A-Za-z0-9_.])?)>")
 
 
 @dataclass(slots=True)
@@ -138,19 +142,13 @@ class _Parser:
         """Where output goes is the client's affair; `<NAME>` is a place that its author left to be filled in."""
         self._drop_descriptor(command)
         at = self.scanner.at
+        if token.text == "<" and (found := _PLACEHOLDER.match(self.text, at)):
+            command.placeholder = command.placeholder or f"<{found[1]}>"
+            self.scanner.at = found.end()
+            return
         target = self.scanner.token()
         if target is None or target.word is None:
             raise ShellConstruct(word=token.text, why="nothing stands after the redirection")
-        following = self.text[self.scanner.at : self.scanner.at + 1]
-        if token.text == "<" and self.text[at : at + 1].strip() and ">" in (following, self._next_mark()):
-            command.placeholder = command.placeholder or f"<{target.text}>"
-
-    def _next_mark(self) -> str:
-        """The next sign that ends a placeholder of several words, on the same line."""
-        end = self.text.find("\n", self.scanner.at)
-        rest = self.text[self.scanner.at : end if end >= 0 else len(self.text)][:80]
-        found = rest.find(">")
-        return ">" if found >= 0 and all(char.isalnum() or char in " -_./" for char in rest[:found]) else ""
 
     def _drop_descriptor(self, command: Simple) -> None:
         """The number of `2>` is no argument."""
