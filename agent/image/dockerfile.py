@@ -82,12 +82,16 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class Dockerfile:
-    """`steps`: of each instruction, the step that it belongs to (0 is none). `texts`: small files of the context."""
+    """`steps`: of each instruction, the step that it belongs to (0 is none); `titles`: what each step does.
+
+    `texts`: small files of the context.
+    """
 
     text: str
     contents: tuple[Content, ...]
     texts: Mapping[str, str]
     steps: tuple[int, ...]
+    titles: Mapping[int, str] = field(default_factory=dict)
 
 
 def write(plan: BuildPlan, base: Base, known: Known | None = None) -> Dockerfile:
@@ -97,7 +101,8 @@ def write(plan: BuildPlan, base: Base, known: Known | None = None) -> Dockerfile
     for number, step in enumerate(plan.steps, 1):
         writer.step(number, step)
     writer.foot()
-    return Dockerfile("\n".join(writer.lines) + "\n", tuple(writer.contents), writer.texts, tuple(writer.steps))
+    text = "\n".join(writer.lines) + "\n"
+    return Dockerfile(text, tuple(writer.contents), writer.texts, tuple(writer.steps), writer.titles)
 
 
 def places_in(plan: BuildPlan) -> tuple[str, ...]:
@@ -129,6 +134,7 @@ class _Writer:
         self.contents: list[Content] = []
         self.texts: dict[str, str] = {}
         self.steps: list[int] = []
+        self.titles: dict[int, str] = {}
         self._plan = plan
         self._base = base
         self._known = known
@@ -329,7 +335,8 @@ class _Writer:
         return BuildIncomplete(reference=self._plan.reference, why=f"step {self._number}: {why}", advice=advice)
 
     def _comment(self, text: str) -> None:
-        self.lines += ["", f"# {self._number}. {_CONTROL.sub(' ', text)}"]
+        self.titles[self._number] = _CONTROL.sub(" ", text)
+        self.lines += ["", f"# {self._number}. {self.titles[self._number]}"]
 
     def _shell(self, words: str) -> None:
         self._instruct(f"RUN {words}")

@@ -42,6 +42,13 @@ def full(name: str) -> str:
     return f"{HUB}/{name}" if slash else f"{HUB}/library/{name}"
 
 
+def by_digest(reference: str, digest: str) -> str:
+    """The same repository, spelled as in `reference`, at a digest."""
+    name = reference.partition("@")[0]
+    head, slash, last = name.rpartition("/")
+    return f"{head}{slash}{last.partition(':')[0]}@{digest}"
+
+
 def digest_of(digests: tuple[str, ...], reference: str) -> str | None:
     """The digest that the repository of `reference` knows an image by; None where it does not know it.
 

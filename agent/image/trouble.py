@@ -136,6 +136,6 @@ class BuildFailed(ImageError):
     """A step ended with an error. What was finished before it is kept, and the next build goes on from there."""
 
     code = "image.build_failed"
-    message = "cannot build {reference}: step {step} failed: {why}"
+    message = "cannot build {reference}: {step} failed: {why}"
     hint = "the last lines of its output are in the details; agentctl build --print shows the step"
     http_status = 422

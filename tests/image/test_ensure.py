@@ -8,7 +8,7 @@ import pytest
 
 from agent.container.port import ImageFacts
 from agent.container.trouble import RuntimeUnreachable
-from agent.image.ensure import NoBuilder, ensure
+from agent.image.ensure import NoBuilder, Supply, ensure
 from agent.image.port import ImageReady, Say
 from agent.image.pull import Means, Patience
 from agent.image.trouble import DigestMismatch, ImageNotFound, PullFailed, PullRefused, PullStalled
@@ -38,6 +38,10 @@ def sleeps() -> Sleeps:
 @pytest.fixture
 def means(sleeps: Sleeps) -> Means:
     return Means(patience=Patience(silence_s=0.05, waits_s=(1.0, 5.0)), sleep=sleeps)
+
+
+def supply(means: Means) -> Supply:
+    return Supply(means=means)
 
 
 def pulled(reference: str = TINY, digest: str | None = None) -> Plan:
@@ -119,7 +123,7 @@ async def test_a_broken_connection_is_tried_again_as_long_as_something_came(mean
     """Tries that brought something are not counted; the engine keeps what came."""
     scripts = [[progress(done), broken()] for done in (10, 10, 30, 40)]
     runtime, heard = Pulls(*scripts, [progress(100)]), Heard()
-    await ensure(pulled(), runtime, heard, means=means)
+    await ensure(pulled(), runtime, heard, supply(means))
     assert sleeps.all == [1.0, 5.0, 1.0, 1.0]
     assert f"cannot pull {TINY}: unexpected EOF; trying again in 5 s" in heard.texts
 
@@ -128,7 +132,7 @@ async def test_a_connection_that_brings_nothing_is_given_up(means: Means, sleeps
     """After the stated waits, with the last reason."""
     runtime = Pulls(*[[broken(f"try {number}")] for number in range(3)])
     with pytest.raises(PullFailed, match=f"cannot pull {TINY}: try 2") as caught:
-        await ensure(pulled(), runtime, Heard(), means=means)
+        await ensure(pulled(), runtime, Heard(), supply(means))
     assert (caught.value.code, caught.value.retryable, caught.value.advice) == ("image.pull_failed", True, "try again")
 
 
@@ -142,11 +146,11 @@ async def test_silence_ends_a_pull_and_time_alone_does_not(means: Means) -> None
                 yield progress(done)
             self.images[reference] = self.result
 
-    await ensure(pulled(), Slow(), Heard(), means=means)
+    await ensure(pulled(), Slow(), Heard(), supply(means))
     never = asyncio.Event()
     dead = Pulls(*[[progress(7), never] for _ in range(3)])
     with pytest.raises(PullStalled, match=r"nothing came for 0.05 s \(7 B were there\)"):
-        await ensure(pulled(), dead, Heard(), means=means)
+        await ensure(pulled(), dead, Heard(), supply(means))
     assert dead.closed == 3
 
 
@@ -160,7 +164,7 @@ async def test_the_same_words_again_and_again_are_silence(means: Means) -> None:
                 yield progress(7, text="Waiting")
 
     with pytest.raises(PullStalled):
-        await ensure(pulled(), Busy(), Heard(), means=Means(patience=Patience(0.05, ())))
+        await ensure(pulled(), Busy(), Heard(), supply(Means(patience=Patience(0.05, ()))))
 
 
 @pytest.mark.parametrize(
@@ -175,17 +179,17 @@ async def test_a_refusal_is_not_tried_again(error: PullFailed, kind: type[Except
     """It would be the same answer."""
     runtime = Pulls([error])
     with pytest.raises(kind):
-        await ensure(pulled(), runtime, Heard(), means=means)
+        await ensure(pulled(), runtime, Heard(), supply(means))
     assert runtime.pulled == [TINY]
 
 
 async def test_a_runtime_that_does_not_answer_is_said_as_such(means: Means) -> None:
     """It says nothing about the image; one that is restarted comes back in time."""
     away = RuntimeUnreachable(action="pull", why="no socket")
-    assert await ensure(pulled(), Pulls([away], [progress(1)]), Heard(), means=means)
+    assert await ensure(pulled(), Pulls([away], [progress(1)]), Heard(), supply(means))
     runtime = Pulls([away], [away], [away])
     with pytest.raises(RuntimeUnreachable):
-        await ensure(pulled(), runtime, Heard(), means=means)
+        await ensure(pulled(), runtime, Heard(), supply(means))
 
 
 async def test_who_gives_up_ends_the_pull() -> None:
@@ -207,7 +211,7 @@ async def test_a_build_is_run_by_what_builds() -> None:
         return built
 
     plan = plan_of(ImagePlan("tiny:v1", "build"))
-    assert await ensure(plan, Pulls(), Heard(), build=build) is built
+    assert await ensure(plan, Pulls(), Heard(), Supply(build=build)) is built
     with pytest.raises(NoBuilder):
         await ensure(plan, Pulls(), Heard())
 

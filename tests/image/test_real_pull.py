@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agent.adapters.docker_runtime import DockerRuntime
-from agent.image.ensure import ensure
+from agent.image.ensure import Supply, ensure
 from agent.image.pull import Means, Patience
 from agent.image.trouble import DigestMismatch, ImageNotFound, PullFailed, PullStalled
 from agent.plan.model import ImagePlan
@@ -73,7 +73,7 @@ async def test_pulls_from_a_real_registry(
 
     proxy.cut_after, proxy.cuts = 1_000_000, 1
     heard = Heard()
-    image = await ensure(plan_of(ImagePlan(reference, "pull")), runtime, heard, means=quick)
+    image = await ensure(plan_of(ImagePlan(reference, "pull")), runtime, heard, Supply(means=quick))
     assert image.digest == digest
     assert any("of 2 layers" in text and "iB" in text for text in heard.texts), heard.texts
 
@@ -82,16 +82,16 @@ async def test_pulls_from_a_real_registry(
 
     other = f"{here(proxy)}/heavy@sha256:{'0' * 64}"
     with pytest.raises(ImageNotFound):
-        await ensure(plan_of(ImagePlan(other, "pull")), runtime, Heard(), means=quick)
+        await ensure(plan_of(ImagePlan(other, "pull")), runtime, Heard(), Supply(means=quick))
     with pytest.raises(DigestMismatch):
         await ensure(plan_of(ImagePlan(reference, "pull", digest=f"sha256:{'0' * 64}")), runtime, Heard())
     with pytest.raises(ImageNotFound):
-        await ensure(plan_of(ImagePlan(f"{here(proxy)}/nothing:1", "pull")), runtime, Heard(), means=quick)
+        await ensure(plan_of(ImagePlan(f"{here(proxy)}/nothing:1", "pull")), runtime, Heard(), Supply(means=quick))
 
     await proxy.stop()
     assert (await ensure(plan_of(ImagePlan(reference, "pull")), runtime, Heard())).digest == digest
     with pytest.raises(PullFailed, match="refused"):
-        await ensure(plan_of(ImagePlan(f"{here(proxy)}/more:1", "pull")), runtime, Heard(), means=quick)
+        await ensure(plan_of(ImagePlan(f"{here(proxy)}/more:1", "pull")), runtime, Heard(), Supply(means=quick))
 
 
 @pytest.mark.parametrize("own_engine", [ONE_TRY], indirect=True)
@@ -103,7 +103,7 @@ async def test_a_registry_that_falls_silent_is_given_up(
     plan = plan_of(ImagePlan(f"{here(proxy)}/heavy:1", "pull"))
     proxy.flowing.clear()
     with pytest.raises(PullStalled):
-        await ensure(plan, runtime, Heard(), means=Means(patience=Patience(1.0, ())))
+        await ensure(plan, runtime, Heard(), Supply(means=Means(patience=Patience(1.0, ()))))
     proxy.flowing.set()
     heard = Heard(), Heard()
     first, second = await asyncio.gather(*(ensure(plan, runtime, one) for one in heard))
@@ -123,7 +123,7 @@ async def test_an_engine_that_is_restarted_midway_is_asked_again(
         proxy.flowing.set()
         await asyncio.to_thread(own_engine.start)
 
-    task = asyncio.ensure_future(ensure(plan, runtime, heard, means=Means(sleep=restart)))
+    task = asyncio.ensure_future(ensure(plan, runtime, heard, Supply(means=Means(sleep=restart))))
     while proxy.made == 0:
         await asyncio.sleep(0.02)
     await asyncio.to_thread(own_engine.end, signal.SIGKILL)

@@ -1,0 +1,62 @@
+"""A build in words: which step, what it printed last, and the tail of the one that failed (pure)."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from agent.image.buildplan import BuildPlan
+from agent.image.dockerfile import Dockerfile
+from agent.image.port import BuildEvent, Say
+from agent.image.trouble import BuildFailed
+
+TAIL = 40
+"""Lines of output that are kept of a step."""
+WIDTH = 160
+NO_ROOM = (
+    "free room where the engine keeps its images (docker system df); the next build goes on from the last finished step"
+)
+
+
+class Following:
+    """Folds what the builder says; says one line a step, and its last output."""
+
+    def __init__(self, plan: BuildPlan, dockerfile: Dockerfile, say: Say) -> None:
+        self._plan = plan
+        self._dockerfile = dockerfile
+        self._say = say
+        self._at = BuildEvent(0, 0)
+        self._cached: set[int] = set()
+        self._tail: deque[str] = deque(maxlen=TAIL)
+
+    def note(self, event: BuildEvent) -> None:
+        if event.instruction != self._at.instruction:
+            self._tail.clear()
+            self._at = event
+        if event.cached:
+            self._cached.add(event.instruction)
+            return
+        lines = [line.rstrip()[:WIDTH] for line in event.output.replace("\r", "\n").splitlines() if line.strip()]
+        self._tail.extend(lines)
+        last = f": {lines[-1]}" if lines else ""
+        ratio = (event.instruction - 1) / event.of if event.of else None
+        self._say({"text": f"building {self._plan.reference}, {self.step()}{last}", "ratio": ratio})
+
+    def step(self) -> str:
+        """`step 4 of 10 (run patches/a.py of recipe)`."""
+        steps = self._dockerfile.steps
+        number = steps[self._at.instruction - 1] if 0 < self._at.instruction <= len(steps) else 0
+        if not number:
+            return "the base image"
+        return f"step {number} of {len(self._plan.steps)} ({self._dockerfile.titles.get(number, '')})"
+
+    def summary(self) -> str:
+        """`built NAME; 6 of 9 instructions were finished before`."""
+        kept = f"; {len(self._cached)} of {self._at.of} instructions were there" if self._cached else ""
+        return f"built {self._plan.reference}{kept}"
+
+    def failure(self, why: str) -> BuildFailed:
+        """The failing step with the tail of its output."""
+        tail = list(self._tail)
+        advice = NO_ROOM if "no space left" in " ".join([why, *tail]).lower() else None
+        said = f"{why}; its last line: {tail[-1]}" if tail else why
+        return BuildFailed(reference=self._plan.reference, step=self.step(), why=said, advice=advice, output=tail)
