@@ -34,6 +34,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "rollback": ("upgrade", "back to an earlier plan"),
     "history": ("history", "the plans that a deployment has had"),
     "incidents": ("incidents", "list, show and export kept evidence"),
+    "replay": ("replay", "recorded samples through the verdicts, as a time line"),
     "config": ("config", "check and show the site file"),
     "completion": ("completion", "completions for a shell"),
     "version": ("version", "the agent's version"),

@@ -65,6 +65,9 @@ def clean(name: str, raw: str | bytes) -> bytes:
     text = raw if isinstance(raw, str) else raw.decode("utf-8", "replace")
     if name.endswith(".json"):
         return json.dumps(redact(json.loads(text)), indent=1).encode()[:LARGEST_PIECE]
+    if name.endswith(".jsonl"):  # value by value, so that every line stays JSON
+        lines = [json.dumps(redact(json.loads(line))) for line in text.splitlines() if line.strip()]
+        return "\n".join(lines).encode()[:LARGEST_PIECE]
     return redact_text(text[-LARGEST_PIECE:]).encode()
 
 

@@ -15,6 +15,7 @@ from agent.errors import NotFound, RuntimeTrouble
 from agent.incident.keep import keep
 from agent.incident.model import Case
 from agent.incident.shelf import export, incidents, show, tidy
+from agent.samples.recording import read_recording
 
 
 def case(kind: str = "busy", at: float = 1_800_000_000.0) -> Case:
@@ -44,6 +45,20 @@ async def test_what_fails_or_is_late_is_named_and_costs_nothing_else(tmp_path: P
     assert "within" in incident.missing["gpus.json"]
     assert "hf_abcdefgh" not in (tmp_path / incident.id / "log.txt").read_text()
     assert show(tmp_path, incident.id)["verdict"] == {"a": 1}
+
+
+async def test_a_recording_stays_one_without_its_secrets(tmp_path: Path) -> None:
+    """Each line of JSON Lines is cleaned value by value: text cut out of the middle of one would break it."""
+    line = {"t": 1.0, "container": "exited", "log": [{"text": 'HF_TOKEN=hf_abcdefgh12345678" --api-key s3cret\\'}]}
+
+    async def window() -> str:
+        return json.dumps(line) + "\n" + json.dumps({**line, "t": 2.0})
+
+    incident = await keep(tmp_path, case(), {"window.jsonl": window})
+    kept = (tmp_path / incident.id / "window.jsonl").read_text()
+    assert len(read_recording(kept.splitlines()).samples) == 2
+    assert "hf_abcdefgh" not in kept
+    assert "s3cret" not in kept
 
 
 async def test_a_kill_midway_leaves_no_half_incident(tmp_path: Path) -> None:
