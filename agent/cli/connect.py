@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 DEFAULT_CONFIG = "/etc/recipe-agent/agent.yaml"
 DEFAULT_SOCKET = "/run/recipe-agent/agent.sock"
+PATH = r"""["']?(/[\w./+@-]+)["']?[ ]*(?=[,}\n]|$)"""
+"""A path that YAML takes as it stands."""
 
 
 def connect(arguments: Namespace, timeout_s: float = 75.0) -> Client:
@@ -37,28 +39,45 @@ def url_target(url: str) -> Target:
 
 
 def site_socket(arguments: Namespace) -> str:
-    """The socket of the site file. The file is parsed only where it names one: that would double the start."""
-    named = arguments.config or os.environ.get("RECIPE_AGENT_CONFIG")
-    if not mentions_socket(named or DEFAULT_CONFIG):
+    """The socket of the site file, which is parsed only where a look does not tell: parsing costs a third of a second."""
+    main = arguments.config or os.environ.get("RECIPE_AGENT_CONFIG") or DEFAULT_CONFIG
+    texts = [text for file in site_files(main) if "socket" in (text := text_of(file))]
+    if not texts:
         return DEFAULT_SOCKET
+    if len(texts) == 1 and (plain := plain_socket(texts[0])) is not None:
+        return plain
     from agent.cli.site import settings_of
 
     return str(settings_of(arguments).paths.socket)
 
 
-def mentions_socket(path: str) -> bool:
-    """Whether the site file or a file of its conf.d has a line that sets `socket`."""
-    folder = os.path.join(os.path.dirname(path), "conf.d")  # noqa: PTH118, PTH120 - pathlib doubles the start
+def site_files(main: str) -> list[str]:
+    """The site file and those of its conf.d."""
+    folder = os.path.join(os.path.dirname(main), "conf.d")  # noqa: PTH118, PTH120 - pathlib doubles the start
     try:
-        more = [os.path.join(folder, name) for name in os.listdir(folder)]  # noqa: PTH118, PTH208
+        return [main, *(os.path.join(folder, name) for name in sorted(os.listdir(folder)))]  # noqa: PTH118, PTH208
     except OSError:
-        more = []
-    return any(has_line(file) for file in (path, *more))
+        return [main]
 
 
-def has_line(path: str) -> bool:
+def text_of(path: str) -> str:
+    """Without its comment lines; nothing where it cannot be read: whoever needs it says so."""
     try:
-        with open(path, "rb") as file:  # noqa: PTH123
-            return re.search(rb"(?m)^\s*[^#\n]*\bsocket\b", file.read(1 << 20)) is not None
+        with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+            return "".join(line for line in file if not line.lstrip().startswith("#"))
     except OSError:
-        return False
+        return ""
+
+
+def plain_socket(text: str) -> str | None:
+    """`paths.socket` where the text says it plainly: one such key, in the block of `paths` or in its braces.
+
+    Anything else (anchors, other keys of that name, values over lines) is for the parser: None.
+    """
+    keys = re.findall(r"(?m)(?<![\w.-])socket[\"']?\s*:", text)
+    found = re.findall(
+        rf"(?m)^paths:\s*(?:\{{[^{{}}\n]*?\bsocket:\s*{PATH}|\n(?:[ ]+.*\n)*?[ ]+socket:\s*{PATH})", text
+    )
+    if len(keys) != 1 or len(found) != 1:
+        return None
+    return next(path for path in found[0] if path)
