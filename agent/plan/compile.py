@@ -13,7 +13,7 @@ from agent.plan.advice.advise import advise
 from agent.plan.body import Made, Site, made, on_ports, published
 from agent.plan.claims import claims_of
 from agent.plan.draft import Draft, draft, is_argv, known, variables_in, words_of
-from agent.plan.engine import demand_of, disagreements, engine_in
+from agent.plan.engine import Stated, demand_of, disagreements, engine_in
 from agent.plan.fingerprint import Deciding, plan_id
 from agent.plan.gpus import Choice, choose
 from agent.plan.image import for_cards, image_plan
@@ -129,13 +129,14 @@ def _stage(inputs: Inputs) -> _Stage:
 def _run(inputs: Inputs, stage: _Stage) -> _Run:
     body, profile = stage.made.body, stage.profile
     local = (inputs.images or {}).get(str(body.get("Image"))) if body else None
-    engine = engine_in(body or _command(stage.drafted), local, profile)
+    stated = Stated(profile, inputs.recipe.engine)
+    engine = engine_in(body or _command(stage.drafted), local, stated)
     needs = requirements_of(inputs.recipe, profile, engine)
     demand = demand_of(engine, _asked(stage), profile, inputs.settings, needs)
     choice = choose(inputs.recipe.slug, demand, inputs.gpus, needs)
     chosen, changed = gpu_body.in_body(body, choice) if stage.runtime == DOCKER else _on_cards(body, choice)
     placed = on_ports(replace(stage.made, body=chosen), stage.runtime, engine.port if engine else None, profile)
-    engine = engine if stage.runtime == DOCKER else engine_in(placed.body, None, profile)
+    engine = engine if stage.runtime == DOCKER else engine_in(placed.body, None, stated)
     image, why = _image(inputs, profile, body, choice)
     return _Run(placed, engine, needs, choice, image, why, (*choice.warnings, *changed))
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from agent.engines.model import Command, EngineKind, EngineLaunch
-from agent.engines.registry import engine_of
+from agent.engines.registry import dialect_of, engine_of
 from agent.plan.gpus import Demand
 from agent.plan.inputs import LocalImage
 from agent.plan.model import Requirement
@@ -16,28 +16,55 @@ from agent.plan.runtime import env_of
 from agent.profile.document import Profile
 from agent.settings.model import Settings
 
+_NAMES = {
+    "vllm": EngineKind.VLLM,
+    "sglang": EngineKind.SGLANG,
+    "llama.cpp": EngineKind.LLAMACPP,
+    "llamacpp": EngineKind.LLAMACPP,
+    "llama-cpp": EngineKind.LLAMACPP,
+    "tensorrt-llm": EngineKind.TRTLLM,
+    "trtllm": EngineKind.TRTLLM,
+    "tabbyapi": EngineKind.TABBYAPI,
+}
+"""How documents call the engines."""
 _SIZED = (EngineKind.VLLM, EngineKind.SGLANG, EngineKind.TRTLLM)
 """Engines that use exactly as many cards as their parallel sizes multiply to; others take what they see."""
 
 
-def engine_in(body: Mapping[str, Any], image: LocalImage | None, profile: Profile) -> EngineLaunch | None:
-    """The engine that a body starts; the image's own entrypoint counts where it is known."""
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """What recipe and profile say of the engine beside its launch."""
+
+    profile: Profile
+    engine: str | None = None
+    """The recipe's word for it (`engine_source.base_engine`)."""
+
+    @property
+    def kind(self) -> EngineKind | None:
+        """The profile's word, else the recipe's."""
+        own = self.profile.engine.kind
+        return EngineKind(own.value) if own is not None else _NAMES.get((self.engine or "").lower())
+
+
+def engine_in(body: Mapping[str, Any], image: LocalImage | None, stated: Stated) -> EngineLaunch | None:
+    """The engine that a body starts; the image's own entrypoint counts where it is known.
+
+    A command that no engine's own words are in is read by the flags of the engine that recipe or profile name.
+    """
     entrypoint = tuple(body.get("Entrypoint") or (image.entrypoint if image else ()))
     words = (*entrypoint, *(body.get("Cmd") or (image.command if image else ())))
-    known = engine_of(Command(words, env_of(body), body.get("Image")))
-    return corrected(known[1] if known else None, profile)
+    command = Command(words, env_of(body), body.get("Image"))
+    known, own = engine_of(command), stated.profile.engine.kind
+    engine = known[1] if known is not None else None
+    if stated.kind is not None and (engine is None or (own is not None and own.value != engine.kind)):
+        engine = dialect_of(stated.kind).describe(command) if body else EngineLaunch(stated.kind)
+    return engine if engine is None else corrected(engine, stated.profile)
 
 
-def corrected(engine: EngineLaunch | None, profile: Profile) -> EngineLaunch | None:
-    """The engine with what a profile says of it; without a launch, what the profile says alone."""
-    stated = profile.engine
-    if engine is None and stated.kind is None:
-        return None
-    base = engine or EngineLaunch(EngineKind(stated.kind.value if stated.kind else EngineKind.OPENAI))
-    if stated.kind is not None and stated.kind.value != base.kind:
-        base = replace(base, kind=EngineKind(stated.kind.value))
-    named = {key: getattr(stated, key) for key in ("port", "health", "metrics", "served_model")}
-    return replace(base, **{key: fact.value for key, fact in named.items() if fact is not None})
+def corrected(engine: EngineLaunch, profile: Profile) -> EngineLaunch:
+    """The engine with what a profile says of it."""
+    named = {key: getattr(profile.engine, key) for key in ("port", "health", "metrics", "served_model")}
+    return replace(engine, **{key: fact.value for key, fact in named.items() if fact is not None})
 
 
 def demand_of(

@@ -220,6 +220,20 @@ def test_a_document_with_a_launch_and_nothing_else_plans() -> None:
     assert made.container.name == "bare"
 
 
+def test_an_engine_that_its_launch_does_not_name_is_read_by_the_word_of_the_recipe() -> None:
+    launch = ["docker", "run", "own/image:v1", "serve", "/models/m", "--port", "9001", "-tp", "4"]
+    assert [entry.key for entry in plan(bare(launch)).missing] == ["engine.kind"]
+    for made in (plan(bare(launch), sets={"engine.kind": "vllm"}), plan(recipe(launch))):
+        assert made.engine is not None
+        assert (made.engine.kind, made.engine.port, made.engine.tensor_parallel) == ("vllm", 9001, 4)
+
+
+def test_a_profile_corrects_what_the_launch_says() -> None:
+    made = plan(sets={"engine.port": "9002", "engine.served_model": "mine"})
+    assert made.engine is not None
+    assert (made.engine.port, made.engine.served_model) == (9002, "mine")
+
+
 def test_a_bare_command_is_a_process() -> None:
     made = plan(bare(["vllm", "serve", "org/m", "--port", "8123"]), runtimes=frozenset({"docker", "process"}))
     assert (made.runtime, made.argv) == ("process", ("vllm", "serve", "org/m", "--port", "8123"))
