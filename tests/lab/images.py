@@ -26,6 +26,7 @@ from tests.lab.place import REPOSITORY, lab_folder
 
 SIMULATOR = REPOSITORY / "tests" / "lab" / "simulator"
 SIMULATOR_HOME = "/opt/lab"
+PATH = "ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 # How recipes start an engine: `vllm serve …`, `python3 -m sglang.launch_server …`; the words for the simulator.
 VLLM, SGLANG = (), ("sglang.launch_server",)
@@ -40,26 +41,38 @@ UNUSED = re.compile(
 def simulator(engine: Engine, *tags: str, source: Path = SIMULATOR) -> None:
     """Gives `engine` an image with Python and the engine simulator, under each of the names `tags`."""
     key = _key(*_python_identity(), *(piece for path in _sources(source) for piece in (path.name, path.read_bytes())))
-    give(engine, f"simulator-{key}", tags, lambda path: _write(path, lambda image: _add_simulator(image, source)))
+    give(
+        engine,
+        f"simulator-{key}",
+        tags,
+        lambda path: _write(path, _add_shell, lambda image: _add_simulator(image, source)),
+    )
 
 
 def busybox(engine: Engine, *tags: str) -> None:
     """Gives `engine` an image with a shell and small programs, under each of the names `tags`."""
-    give(engine, f"busybox-{_key()}", tags, lambda path: _write(path, lambda image: None))
+    give(engine, f"busybox-{_key()}", tags, lambda path: _write(path, _add_shell))
+
+
+def write_engine(path: Path) -> None:
+    """Writes an archive for `docker import --change PATH` with Python and the engine simulator alone.
+
+    It needs nothing but this machine, so that any Engine can have it.
+    """
+    _write(path, lambda image: _add_simulator(image, SIMULATOR))
 
 
 def give(engine: Engine, name: str, tags: tuple[str, ...], write: Callable[[Path], None]) -> None:
     """Gives `engine` the image `name` (KIND-KEY) under each of the names `tags`; `write` makes its archive."""
     own = f"recipe-agent-lab/{name.replace('-', ':')}"
     if not engine.docker("image", "ls", "--quiet", own):
-        path = "ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-        engine.docker("import", "--change", path, str(_archive(name, write)), own)
+        engine.docker("import", "--change", PATH, str(_archive(name, write)), own)
     for tag in tags:
         engine.docker("tag", own, tag)
 
 
 class Image:
-    """A root file system that is being written, with busybox and what every program expects."""
+    """A root file system that is being written, with what every program expects."""
 
     def __init__(self, archive: tarfile.TarFile) -> None:
         self._archive = archive
@@ -68,7 +81,6 @@ class Image:
             self.folder(folder, 0o700 if folder == "/root" else 0o1777)
         self.text("/etc/passwd", "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n")
         self.text("/etc/group", "root:x:0:\nnogroup:x:65534:\n")
-        self._busybox(next(packages.fetch(packages.ENGINE).glob("**/bin/busybox")))
 
     def folder(self, path: str, mode: int) -> None:
         """An empty folder."""
@@ -106,13 +118,6 @@ class Image:
         entry.mode = mode
         return entry
 
-    def _busybox(self, program: Path) -> None:
-        self.file(program, "/bin/busybox")
-        for name in subprocess.run([program, "--list"], capture_output=True, text=True, check=True).stdout.split():
-            if name != "busybox":
-                self.link(f"/bin/{name}", "busybox")
-        self.link("/usr/bin/env", "/bin/busybox")
-
 
 def _archive(name: str, write: Callable[[Path], None]) -> Path:
     """The image's file in the lab's folder, made when it is not there; older ones of its kind go."""
@@ -128,9 +133,20 @@ def _archive(name: str, write: Callable[[Path], None]) -> Path:
     return path
 
 
-def _write(path: Path, fill: Callable[[Image], None]) -> None:
+def _write(path: Path, *parts: Callable[[Image], None]) -> None:
     with tarfile.open(path, "w") as archive:
-        fill(Image(archive))
+        image = Image(archive)
+        for part in parts:
+            part(image)
+
+
+def _add_shell(image: Image) -> None:
+    program = next(packages.fetch(packages.ENGINE).glob("**/bin/busybox"))
+    image.file(program, "/bin/busybox")
+    for name in subprocess.run([program, "--list"], capture_output=True, text=True, check=True).stdout.split():
+        if name != "busybox":
+            image.link(f"/bin/{name}", "busybox")
+    image.link("/usr/bin/env", "/bin/busybox")
 
 
 def _add_simulator(image: Image, source: Path) -> None:

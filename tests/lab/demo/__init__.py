@@ -1,0 +1,1 @@
+"""`make demo`: the whole path on this machine, with an engine simulator in the place of an engine."""
