@@ -10,7 +10,8 @@ from agent.engines.model import Command
 from agent.engines.registry import engine_of
 from agent.launch.model import CommandLaunch, ContainerLaunch, Context
 from agent.plan import container
-from agent.plan.draft import Draft, Launch, reading
+from agent.plan.author import reading
+from agent.plan.draft import Draft, Launch
 from agent.plan.image import reference_of
 from agent.plan.model import Missing
 from agent.plan.runtime import DOCKER, default_flags, process_body, unwrapped, wrapped

@@ -10,7 +10,8 @@ from datetime import timedelta
 from agent.clock import Clock
 from agent.errors import AgentError
 from agent.quantity import say_duration
-from agent.recipe.changes import Difference, Kind, compare
+from agent.recipe.changes import compare
+from agent.recipe.found import Found, Results, differing
 from agent.recipe.listing import Query
 from agent.recipe.model import Recipe
 from agent.recipe.read import SLUG, read_recipe
@@ -18,32 +19,7 @@ from agent.recipe.search import Hit, fit
 from agent.recipe.source import Fetched, Pin, Pins, Source, Unchanged
 from agent.recipe.trouble import ForeignHost, NoRecipe, PinBroken, SourceTrouble
 
-TOLD = 8
-"""Changes of a new revision that are told one by one."""
-SAME = Difference(Kind.SAME)
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A recipe with what a person should know of where it came from.
-
-    `newer` is what its source offers instead of the pinned state that `recipe` is; `age_s` is how long ago the source
-    last confirmed it, None for a file.
-    """
-
-    recipe: Recipe
-    notes: tuple[str, ...] = ()
-    newer: Recipe | None = None
-    difference: Difference = SAME
-    age_s: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Results:
-    """What a search found, and which sources could not be asked."""
-
-    hits: tuple[Hit, ...]
-    notes: tuple[str, ...] = ()
+__all__ = ["Found", "Library", "Results"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,19 +154,7 @@ class Library:
         if isinstance(answer, Unchanged) or hashlib.sha256(answer.data).hexdigest() == pin.sha256:
             notes = await self._keep(replace(pin, checked_at=now), None)
             return Found(pinned, notes, age_s=0.0)
-        return self._differs(pinned, read_recipe(answer.data, answer.source))
-
-    def _differs(self, pinned: Recipe, newer: Recipe) -> Found:
-        difference = compare(pinned, newer)
-        moved = ", ".join(dict.fromkeys(change.part for change in difference.changes))
-        if difference.kind is Kind.NOTE:
-            note = f"{newer.source} has other bytes of the same revision ({moved} moved); the pinned ones are used"
-            return Found(pinned, (note,), newer, difference, age_s=0.0)
-        note = (
-            f"{newer.source} has another revision ({_name(newer)} instead of {_name(pinned)}; different: {moved}); "
-            f"the pinned one is used until: agentctl recipes fetch {pinned.slug}"
-        )
-        return Found(pinned, (note, *_told(difference)), newer, difference, age_s=0.0)
+        return differing(pinned, read_recipe(answer.data, answer.source))
 
     def _aged(self, recipe: Recipe, pin: Pin, why: str) -> Found:
         age = max(0.0, self.clock.now().wall - pin.checked_at)
@@ -210,15 +174,3 @@ def _check(slug: str) -> str:
 
 def _came_from(pin: Pin, source: Source) -> bool:
     return pin.source == source.name or pin.source.startswith(source.name.rstrip("/") + "/")
-
-
-def _told(difference: Difference) -> tuple[str, ...]:
-    """The changes that decide something, the first ones in full."""
-    deciding = [f"the new revision changes {change}" for change in difference.changes if change.decides]
-    rest = len(deciding) - TOLD
-    return (*deciding[:TOLD], *([f"and {rest} more places"] if rest > 0 else []))
-
-
-def _name(recipe: Recipe) -> str:
-    number, digest = recipe.revision.number, (recipe.revision.content_hash or recipe.sha256 or "")[:12]
-    return f"{digest}" if number is None else f"{number}, {digest}"
