@@ -132,9 +132,12 @@ def mend(record: Deployment, seen: Seen) -> Step:
 
 
 def act(record: Deployment, verdict: Verdict, seen: Seen) -> Step:
-    """Evidence first, then the gentlest remedy that can work."""
+    """Evidence first, then the gentlest remedy that can work.
+
+    An engine that is at fault and then ends is one fault: its evidence is on file, taken while there was more to see.
+    """
     fault = record.fault
-    if fault is None or fault.kind != verdict.kind:
+    if fault is None or (fault.kind != verdict.kind and runs(seen)):
         return SaveEvidence(verdict.kind, brief=not runs(seen), why=f"keeps the evidence: {verdict.why}")
     match verdict.remedy:
         case Remedy.GIVE_UP:

@@ -136,6 +136,8 @@ class Deployment:
     host: int | None = None
     counts: Mapping[str, int] = field(default_factory=dict)
     """Counters that outlive the agent: `stalls.busy`, `restarts.stalled`, `incidents.dead`, …"""
+    proved: int = 0
+    """The generation that has shown what its profile wants (`acceptance`)."""
     last_good: str | None = None
     """The last plan that became ready."""
     returning: str | None = None

@@ -55,6 +55,8 @@ class Seen:
     clients: int | None = None
     other: str = ""
     """The deployment that this one replaces: `runs`, `leaves` or `rests`; empty when it replaces none."""
+    proved: bool = False
+    """The engine has shown what its profile wants."""
     canary_out: bool = False
     can_abort: tuple[str, ...] = ()
     """`narrow`, `everything`: what this engine's running version offers."""

@@ -71,6 +71,8 @@ def look(record: Deployment, seen: Seen, elapsed: float) -> Deployment:
         return record
     if verdict.state is Judged.STOPPED:
         return record
+    if seen.proved:
+        record = replace(record, proved=record.generation)
     record = count_faults(record, verdict)
     record = record.at(State(verdict.state.value), verdict.why, seen.now.wall)
     if verdict.state in SERVING or moves(verdict, seen):

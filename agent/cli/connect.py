@@ -39,7 +39,7 @@ def url_target(url: str) -> Target:
 
 
 def site_socket(arguments: Namespace) -> str:
-    """The socket of the site file, which is parsed only where a look does not tell: parsing costs a third of a second."""
+    """The socket of the site file, parsed only where a look does not tell: parsing takes a third of a second."""
     main = arguments.config or os.environ.get("RECIPE_AGENT_CONFIG") or DEFAULT_CONFIG
     texts = [text for file in site_files(main) if "socket" in (text := text_of(file))]
     if not texts:

@@ -27,6 +27,7 @@ class Follower:
         self._wake = wake
         self._task: asyncio.Task[None] | None = None
         self._container: str | None = None
+        self.wanted: tuple[str, ...] = ()
         self.tail = LogTail(self._noticed)
 
     def _noticed(self, line: str) -> LogEvent | None:
@@ -41,7 +42,7 @@ class Follower:
             return
         await cancelled(self._task)
         self._container = container
-        self.tail = LogTail(self._noticed)
+        self.tail = LogTail(self._noticed, wanted=self.wanted)
         self._task = asyncio.create_task(self._run(container), name=f"log {container[:12]}")
 
     async def _run(self, container: str) -> None:

@@ -23,11 +23,13 @@ from agent.errors import RuntimeTrouble
 from agent.host.process import Process
 from agent.host.reading import Known
 from agent.plan.model import Plan
+from agent.samples.accept import Applicant, accept
 from agent.samples.ask import ask_canary, send_all
 from agent.samples.model import Canary, Connections, Miss, Missed, Sample, Window, Xid
 from agent.samples.port import Endpoint
 from agent.samples.take import Ping, Sources, Subject, count_connections, take
 from agent.samples.window import WindowBuilder
+from agent.verdict.accepted import SERVES, hold_back, wants
 from agent.verdict.judge import judge
 from agent.verdict.model import Verdict
 
@@ -67,6 +69,8 @@ class Observer:
         self._follower = Follower(eyes.runtime, self._dialect.read_log, eyes.wake)
         self._canary_task: asyncio.Task[None] | None = None
         self._canary: Canary | None = None
+        self._trial: asyncio.Task[None] | None = None
+        self._shown: tuple[bool, str] | None = None
         self._xids: list[Xid] = []
         self._sampled: Instant | None = None
         self._state: object = None
@@ -123,6 +127,7 @@ class Observer:
             seen,
             verdict=self.verdict,
             canary_out=self._canary_task is not None,
+            proved=self._shown is not None and self._shown[0],
             members=members(self.tree),
             clients=self._clients(),
             can_abort=self._aborts(),
@@ -132,6 +137,8 @@ class Observer:
     def _urgent(self) -> bool:
         """Something came in by itself that a verdict is waiting for."""
         told = any(event.failure or event.draining or event.phase is Phase.READY for event in self._follower.tail.fresh)
+        if self._shown is not None and self.verdict is not None and self.verdict.phase == "acceptance":
+            return True
         return self._canary is not None or bool(self._xids) or told
 
     async def _attend(self, container: ContainerView | None, record: Deployment, now: Instant) -> None:
@@ -143,8 +150,9 @@ class Observer:
         wall = container.started_at or record.started_at or now.wall
         started = Instant(mono=now.mono - max(0.0, now.wall - wall), wall=wall)
         self._builder = self._new_window(started, record, now, await self._eyes.learned(record.slug))
-        await cancelled(self._canary_task)
-        self._canary_task = None
+        await cancelled(self._canary_task, self._trial)
+        self._canary_task, self._trial, self._shown = None, None, None
+        self._follower.wanted = self.plan.acceptance.log_lines
         await self._follower.attend(container.id)
 
     def _new_window(
@@ -177,17 +185,38 @@ class Observer:
         if self._builder is None:
             self._builder = self._new_window(sample.at, record, sample.at, {})
         self.window = self._builder.add(sample)
-        self.verdict = judge(self.window, self.plan.watch, self.plan.engine)
+        self.verdict = self._accepted(judge(self.window, self.plan.watch, self.plan.engine), record)
         if self.window.ready is not None:
             self.startup_s = self.window.ready.wall - self.window.started.wall
+
+    def _accepted(self, verdict: Verdict, record: Deployment) -> Verdict:
+        """Held back until the engine has shown, once in its life, what its profile wants."""
+        if record.proved == record.generation or not wants(self.plan.acceptance):
+            return verdict
+        if (
+            verdict.state in SERVES
+            and self._trial is None
+            and self.endpoint is not None
+            and self.plan.engine is not None
+        ):
+            trial = self._try(self.endpoint, self.plan.engine)
+            self._trial = asyncio.create_task(trial, name="acceptance")
+        return hold_back(verdict, self._shown)
+
+    async def _try(self, endpoint: Endpoint, engine: EngineLaunch) -> None:
+        applicant = Applicant(endpoint, engine, self._dialect.read_metrics, self._follower.tail.unseen)
+        found = await accept(self._eyes.sources.probe, applicant, self.plan.acceptance, secrets.token_hex(8))
+        self._shown = (found.ok, found.why)
+        self._eyes.wake()
 
     async def _stop(self, container: ContainerView | None, record: Deployment) -> StopRequest | None:
         """Who asked for the exit, or for the end that the engine prepares: asked soon, since a runtime forgets."""
         draining = self.window is not None and self.window.marks.effort.draining is not None
-        if container is None or (container.running and not draining) or record.started_at is None:
+        ended = container.id if container is not None else record.container
+        if ended is None or record.started_at is None or (container is not None and container.running and not draining):
             return None
         try:
-            return await self._eyes.runtime.stop_requested(container.id, record.started_at)
+            return await self._eyes.runtime.stop_requested(ended, record.started_at)
         except RuntimeTrouble:
             return None
 
@@ -279,5 +308,5 @@ class Observer:
         return replace(seen, members=members(self.tree), clients=clients)
 
     async def close(self) -> None:
-        await cancelled(self._canary_task)
+        await cancelled(self._canary_task, self._trial)
         await self._follower.close()

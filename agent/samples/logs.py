@@ -22,6 +22,9 @@ class LogTail:
     read: Callable[[str], LogEvent | None]
     lines: deque[LogLine] = field(default_factory=lambda: deque(maxlen=KEPT_LINES))
     fresh: deque[LogEvent] = field(default_factory=lambda: deque(maxlen=KEPT_EVENTS))
+    wanted: tuple[str, ...] = ()
+    """Words that must be seen in some line (profile `acceptance.log_lines`)."""
+    seen: set[str] = field(default_factory=set)
     count: int = 0
     """Lines since the last `take`, those left out that the agent's own probes cause."""
     last_at: float | None = None
@@ -32,10 +35,15 @@ class LogTail:
         if len(line.text) > LONGEST_LINE:
             line = LogLine(line.text[:LONGEST_LINE] + " …", line.at)
         self.lines.append(line)
+        self.seen.update(words for words in self.wanted if words in line.text)
         self.count += 0 if is_echo(line.text) else 1
         self.last_at = line.at if line.at is not None else self.last_at
         if (event := self.read(line.text)) is not None:
             self.fresh.append(event)
+
+    def unseen(self) -> tuple[str, ...]:
+        """What was wanted and has not come."""
+        return tuple(words for words in self.wanted if words not in self.seen)
 
     def take(self) -> tuple[tuple[LogEvent, ...], int]:
         """What the log said since the last call: its events and the number of lines."""

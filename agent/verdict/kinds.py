@@ -26,6 +26,8 @@ class Kind(StrEnum):
     ZOMBIE_BURNING = "zombie_burning"
     ZOMBIE_HELD = "zombie_held"
     STALE_GAUGE = "stale_gauge"
+    UNACCEPTED = "unaccepted"
+    """It serves, and does not show what its profile wants to see."""
     XID = "xid"
     GPU_LOST = "gpu_lost"
     RECOVERY_ACTION = "recovery_action"
