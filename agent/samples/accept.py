@@ -85,7 +85,7 @@ def request(launch: EngineLaunch, tokens: int, nonce: str) -> Request:
 
 
 def read_stream(answer: Answer, tokens: int) -> Accepted:
-    """A dead engine ends its stream with an error event and `[DONE]` under status 200: the tokens count, not the end."""
+    """A dead engine ends its stream with an error event and `[DONE]` under 200: the tokens count, not the end."""
     if answer.status != 200:
         return Accepted(False, f"a stream of {tokens} tokens was answered with {answer.status}: {answer.text[:200]}")
     pieces, counted, ended, error = 0, None, None, None
