@@ -80,4 +80,5 @@ def plain_socket(text: str) -> str | None:
     )
     if len(keys) != 1 or len(found) != 1:
         return None
-    return next(path for path in found[0] if path)
+    path: str = next(path for path in found[0] if path)
+    return path
