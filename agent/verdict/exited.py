@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent.container.port import ContainerView
+from agent.container.port import ContainerView, RunState
 from agent.engines.model import FailureClass, LogEvent
 from agent.samples.model import Activity
 from agent.verdict.case import Case
@@ -18,10 +18,11 @@ SIGNALS = {132: "SIGILL", 134: "SIGABRT", 135: "SIGBUS", 136: "SIGFPE", 137: "SI
 def stopped(case: Case) -> Verdict | None:
     """A person stopped it: nothing is done, whatever the code.
 
-    `docker stop` and an exit by itself look the same in `inspect`, so the runtime's events are asked first.
+    `docker stop` and an exit by itself look the same in `inspect`, so the runtime's events are asked first. One that is
+    being removed is judged when it is gone: `docker rm --force` kills as `docker kill` does.
     """
     container, stop = case.container, case.last.stop
-    if container is None or container.running or stop is None:
+    if container is None or container.running or container.state is RunState.REMOVING or stop is None:
         return None
     return Verdict(
         Judged.STOPPED,

@@ -30,6 +30,10 @@ def judge(case: Case) -> Verdict | None:
 
 
 def gone(case: Case, why: str) -> Verdict:
-    if case.last.stop is not None:
-        return Verdict(Judged.STOPPED, "stopped and removed by a person")
-    return Verdict(Judged.DEAD, f"the container is gone: {why}", kind=Kind.GONE, remedy=Remedy.RESTART)
+    """A stop before the removal is a person's wish. A removal by force is not: whoever makes room for a new container
+    of that name does it as well, and the deployment is still wanted here."""
+    stop = case.last.stop
+    if stop is not None and stop.signal != "KILL":
+        return Verdict(Judged.STOPPED, f"stopped ({stop.signal}) and removed by a person")
+    who = "somebody removed it by force while it ran; agentctl stop is how to keep it down" if stop is not None else why
+    return Verdict(Judged.DEAD, f"the container is gone: {who}", kind=Kind.GONE, remedy=Remedy.RESTART)

@@ -52,12 +52,22 @@ def test_a_container_that_was_never_started_is_starting():
     assert {tick.verdict.state for tick in ticks} == {Judged.STARTING}
 
 
-@pytest.mark.parametrize(("stop", "state"), [(None, Judged.DEAD), (StopRequest(1.0, "SIGKILL"), Judged.STOPPED)])
+@pytest.mark.parametrize(
+    ("stop", "state"),
+    [(None, Judged.DEAD), (StopRequest(1.0, "TERM"), Judged.STOPPED), (StopRequest(1.0, "KILL"), Judged.DEAD)],
+)
 def test_a_container_that_is_gone_is_whose_doing(stop, state):
     def gone(world: World, at: float) -> None:
         world.container, world.stop = Missed(Miss.GONE, "no such container"), stop
 
     assert play(gone, 10)[-1].verdict.state is state
+
+
+def test_a_container_that_is_being_removed_is_judged_when_it_is_gone():
+    def removing(world: World, at: float) -> None:
+        world.state, world.stop = RunState.REMOVING, StopRequest(1.0, "KILL")
+
+    assert play(removing, 10)[-1].verdict.state is Judged.UNOBSERVABLE
 
 
 def test_a_program_that_is_not_in_the_image_is_given_up():
