@@ -262,6 +262,21 @@ def test_a_container_that_vanishes_is_a_fault_and_comes_back() -> None:
     assert record.counts["restarts.gone"] == 1
 
 
+def test_an_engine_that_ends_of_the_fault_it_had_is_one_incident() -> None:
+    """Its core died, which the health path told, and then its server exited: one death, one folder of evidence."""
+    world = World(lambda generation: fault("engine_dead", state=Judged.DEAD) if generation == 1 else healthy())
+    record = fresh()
+    while not any(isinstance(step, SaveEvidence) for step in world.steps):
+        record = world.run(record, 1)
+    (running,) = world.containers
+    world.containers[running] = replace(world.containers[running], state=RunState.EXITED, exit_code=0)
+    record = world.run(record, 20)
+    assert record.state is State.READY
+    assert record.counts["incidents.engine_dead"] == 1
+    assert sum(isinstance(step, SaveEvidence) for step in world.steps) == 1
+    assert record.counts["restarts.engine_dead"] == 1
+
+
 def test_removal_forgets() -> None:
     """Remove ends with Forget, with nothing left behind."""
     world = World(lambda _: healthy())
