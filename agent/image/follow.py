@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
 
 from agent.image.buildplan import BuildPlan
@@ -15,6 +16,9 @@ WIDTH = 160
 NO_ROOM = (
     "free room where the engine keeps its images (docker system df); the next build goes on from the last finished step"
 )
+
+# colours, and whatever else a terminal would take for an order
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
 class Following:
@@ -35,7 +39,8 @@ class Following:
         if event.cached:
             self._cached.add(event.instruction)
             return
-        lines = [line.rstrip()[:WIDTH] for line in event.output.replace("\r", "\n").splitlines() if line.strip()]
+        text = _ESCAPES.sub("", event.output).replace("\r", "\n")
+        lines = [line.rstrip()[:WIDTH] for line in text.splitlines() if line.strip()]
         self._tail.extend(lines)
         last = f": {lines[-1]}" if lines else ""
         ratio = (event.instruction - 1) / event.of if event.of else None
