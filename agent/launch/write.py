@@ -24,6 +24,10 @@ def to_docker_run(launch: ContainerLaunch) -> list[str]:
     The words are read again before they are handed out, so that nothing can be lost on the way.
     """
     body, host = launch.body, launch.body.get("HostConfig") or {}
+    if any(str(option).startswith("seccomp={") for option in host.get("SecurityOpt") or []):
+        raise NotCarried(
+            word="a seccomp profile", why="docker run takes it from a file, and here is its text", how=_HOW
+        )
     words = ["docker", "run", *_flags(launch, body, host), str(body.get("Image") or "")]
     words += [*_late_entrypoint(body), *(body.get("Cmd") or [])]
     _prove(launch, words)
