@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 IMAGE = "recipe-agent-e2e/simulator:1"
@@ -36,9 +37,11 @@ WINDOWS: dict[str, Any] = {
 }
 
 
-def recipe(slug: str, port: int, image: str = IMAGE, flags: tuple[str, ...] = (), **env: str) -> dict[str, Any]:
+def recipe(
+    slug: str, port: int, image: str = IMAGE, flags: Sequence[str] = (), env: Mapping[str, str] | None = None
+) -> dict[str, Any]:
     """A document whose launch starts the simulator on `port`; `env` are variables of its container."""
-    variables = [word for name, value in (SIMULATED | env).items() for word in ("-e", f"{name}={value}")]
+    variables = [word for name, value in {**SIMULATED, **(env or {})}.items() for word in ("-e", f"{name}={value}")]
     container = ["docker", "run", "-d", "--name", slug, *variables, "-p", f"{port}:{port}", "--entrypoint", "vllm"]
     engine = ["serve", "sim", "--port", str(port), "--max-model-len", "524288", "--max-num-batched-tokens", "8192"]
     return {

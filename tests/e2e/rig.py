@@ -17,7 +17,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -333,11 +333,9 @@ def running(folder: Path, engine: Engine | None = None, more: Mapping[str, str] 
         rig.close()
 
 
-def deployed(
-    rig: Rig, slug: str, words: Sequence[str] = (), windows: Mapping[str, Any] | None = None, **env: str
-) -> int:
+def deployed(rig: Rig, slug: str, windows: Mapping[str, Any] | None = None, wait: bool = True, **env: str) -> int:
     """Publishes a simulator as `slug`, deploys it and waits until it is ready; its port."""
     port = free_port()
-    rig.publish(recipes.recipe(slug, port, **env), recipes.profile(**(windows or {})))
-    rig.ok("deploy", slug, "--yes", "--wait=40", "-q", *words)
+    rig.publish(recipes.recipe(slug, port, env=env), recipes.profile(**(windows or {})))
+    rig.ok("deploy", slug, "--yes", "-q", *(["--wait=40"] if wait else []))
     return port

@@ -26,7 +26,10 @@ def fault(port: int, kind: str, arg: str = "") -> None:
     body = json.dumps({"kind": kind, "arg": arg})
     with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=10)) as connection:
         connection.request("POST", "/sim/fault", body, {"Content-Type": "application/json"})
-        response = connection.getresponse()
+        try:
+            response = connection.getresponse()
+        except http.client.RemoteDisconnected:
+            return  # it ended of this fault
         text = response.read().decode()
         if response.status != 200:
             raise ValueError(text)
