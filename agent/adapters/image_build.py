@@ -152,7 +152,8 @@ class Fold:
         if "ID" in (message.get("aux") or {}):
             self.finished = True
         text = str(message.get("stream") or "")
-        if step := _STEP.match(text):
+        # a step's own output may look the same, though hardly count on
+        if (step := _STEP.match(text)) and int(step[1]) == self._at + 1:
             self._at, self._of = int(step[1]), int(step[2])
             yield BuildEvent(self._at, self._of)
         elif text.startswith(_CACHED):

@@ -47,8 +47,21 @@ class BuildPlan:
     steps: tuple[Step, ...]
 
 
+NO_BASE = "base-image.not-stated"
+"""Stands in FROM where a plan that is only looked at has no base yet."""
+
+
 def read(image: ImagePlan, slug: str) -> BuildPlan:
     """The plan's image as something that can be built. Raises BuildIncomplete with everything that it lacks."""
+    plan = sketched(image, slug)
+    base = [] if image.base else ["no base image is stated"]
+    if gaps := [*base, *_source_gaps(plan.sources), *_step_gaps(plan)]:
+        raise BuildIncomplete(reference=image.reference, why="; ".join(gaps))
+    return plan
+
+
+def sketched(image: ImagePlan, slug: str) -> BuildPlan:
+    """The same as far as it is stated, to be looked at. Raises BuildIncomplete for sources that no step can name."""
     sources: dict[str, SourceSpec] = {}
     steps: list[Step] = []
     for entry in image.steps:
@@ -57,9 +70,10 @@ def read(image: ImagePlan, slug: str) -> BuildPlan:
             sources[one.name] = one
         else:
             steps.append(_step(entry, image.reference))
-    if gaps := [*_base_gaps(image), *_source_gaps(sources), *_step_gaps(sources, steps)]:
+    plan = BuildPlan(slug, image.reference, image.base or NO_BASE, sources, tuple(steps))
+    if gaps := _unstated(plan):
         raise BuildIncomplete(reference=image.reference, why="; ".join(gaps))
-    return BuildPlan(slug, image.reference, image.base or "", sources, tuple(steps))
+    return plan
 
 
 def _source(data: Mapping[str, object], reference: str) -> SourceSpec:
@@ -91,10 +105,6 @@ def _reason(what: str, error: ValidationError) -> str:
     return f"{what}: {'.'.join(map(str, first['loc']))}: {first['msg']}"
 
 
-def _base_gaps(image: ImagePlan) -> list[str]:
-    return [] if image.base else ["no base image is stated"]
-
-
 def _source_gaps(sources: Mapping[str, SourceSpec]) -> list[str]:
     return [
         f"nothing says which state of {one.name} is meant"
@@ -103,17 +113,21 @@ def _source_gaps(sources: Mapping[str, SourceSpec]) -> list[str]:
     ]
 
 
-def _step_gaps(sources: Mapping[str, SourceSpec], steps: list[Step]) -> list[str]:
-    gaps = []
-    for number, step in enumerate(steps, 1):
-        gaps += [
-            f"step {number} ({step.kind}) names the source {name}, which is not stated"
-            for name in _named(step)
-            if name not in sources
-        ]
-        if step.extension is not None and not step.extension.arch:
-            gaps.append(f"step {number} (extension) has no arch, and no card was chosen that would tell it")
-    return gaps
+def _unstated(plan: BuildPlan) -> list[str]:
+    return [
+        f"step {number} ({step.kind}) names the source {name}, which is not stated"
+        for number, step in enumerate(plan.steps, 1)
+        for name in _named(step)
+        if name not in plan.sources
+    ]
+
+
+def _step_gaps(plan: BuildPlan) -> list[str]:
+    return [
+        f"step {number} (extension) has no arch, and no card was chosen that would tell it"
+        for number, step in enumerate(plan.steps, 1)
+        if step.extension is not None and not step.extension.arch
+    ]
 
 
 def _named(step: Step) -> list[str]:

@@ -189,8 +189,10 @@ class _Writer:
     def _apply(self, apply: Apply) -> None:
         """Onto a source: done where the sources are kept, before anything is built. Onto the image: within it."""
         patches = ", ".join(apply.patches)
-        self._comment(f"apply {patches} of {apply.source} to {apply.onto}")
-        if not apply.onto.startswith(("{", "/")):
+        before = not apply.onto.startswith(("{", "/"))
+        where = ", before the build, each checked first" if before else ""
+        self._comment(f"apply {patches} of {apply.source} to {apply.onto}{where}")
+        if before:
             self._revisions[apply.onto] = self._revisions.get(apply.onto, 0) + 1
             return
         into = self._folder()
@@ -215,7 +217,8 @@ class _Writer:
 
     def _run(self, run: Run) -> None:
         again = ", idempotent" if run.idempotent else ""
-        self._comment(f"run {run.script} of {run.source}{again}")
+        only = "".join(f", only where {name} is older than {commit}" for name, commit in (run.before or {}).items())
+        self._comment(f"run {run.script} of {run.source}{again}{only}")
         tree = self._tree(run.source, without=self._scripts(run.source))
         into = self._folder()
         self._content(into, run.source, run.script, executable=True)

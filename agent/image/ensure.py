@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -68,6 +68,22 @@ async def fetch(image: ImagePlan, runtime: ImageRuntime, say: Say, means: Means 
     return hold_to_digest(got, image.digest)
 
 
+async def update(plan: Plan, runtime: ImageRuntime, say: Say, supply: Supply) -> ImageReady:
+    """What the plan's tag means now, pulled in any case; from here on this plan means that."""
+    if plan.image is None:
+        raise ImageNotFound(reference="an image", why="the plan has none", advice="deploy it with the process runtime")
+    got = hold_to_digest(await pull(plan.image.reference, runtime, say, supply.means), None)
+    if supply.locks is not None:
+        await supply.locks.write(plan.plan_id, Lock(got, "pulled"))
+    return got
+
+
+async def to_run(plan: Plan, locks: Locks) -> str | None:
+    """What the plan's container is created from, as it was made sure of; None where it never was."""
+    lock = await locks.read(plan.plan_id)
+    return None if lock is None else lock.image.reference
+
+
 async def found(reference: str, runtime: ImageRuntime) -> ImageReady | None:
     """What is here under a name."""
     here = await runtime.image(reference)
@@ -88,13 +104,20 @@ async def _local(plan: Plan, image: ImagePlan, runtime: ImageRuntime, locks: Loc
 
 async def _pulled(plan: Plan, image: ImagePlan, runtime: ImageRuntime, say: Say, supply: Supply) -> ImageReady:
     lock = await supply.locks.read(plan.plan_id) if supply.locks is not None else None
-    if lock is not None and lock.image.digest is not None and parse(lock.image.reference) == parse(image.reference):
-        return await _as_locked(plan, lock.image, runtime, say, supply)
+    if lock is not None and lock.image.digest is not None and _same_repository(lock, image):
+        got = await _as_locked(plan, lock.image, runtime, say, supply)
+        if got != lock.image and supply.locks is not None:
+            await supply.locks.write(plan.plan_id, replace(lock, image=got))
+        return got
     was_here = await runtime.image(image.reference) is not None
     got = await fetch(image, runtime, say, supply.means)
     if supply.locks is not None:
         await supply.locks.write(plan.plan_id, Lock(got, "found" if was_here else "pulled"))
     return got
+
+
+def _same_repository(lock: Lock, image: ImagePlan) -> bool:
+    return parse(lock.image.reference).repository == parse(image.reference).repository
 
 
 async def _as_locked(plan: Plan, lock: ImageReady, runtime: ImageRuntime, say: Say, supply: Supply) -> ImageReady:

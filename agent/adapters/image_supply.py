@@ -1,0 +1,27 @@
+"""Where images come from on this host, put together from the site file: pulls, builds, and their locks."""
+
+from __future__ import annotations
+
+from agent.adapters.image_archive import AllSources
+from agent.adapters.image_build import EngineBuilder
+from agent.adapters.image_context import TarContexts
+from agent.adapters.image_locks import DiskLocks
+from agent.image.build import Overlays, Workshop
+from agent.image.ensure import Supply
+from agent.image.port import ImageRuntime
+from agent.settings.model import Settings
+
+
+class EngineSupply:
+    """For a runtime that is the Docker Engine of the site file. `supply` is what `agent.image.ensure.ensure` takes."""
+
+    def __init__(self, runtime: ImageRuntime, settings: Settings) -> None:
+        cache = settings.paths.cache
+        self.builder = EngineBuilder(settings.docker.host, settings.docker.timeout_s)
+        self.locks = DiskLocks(settings.paths.state / "locks")
+        workshop = Workshop(runtime, self.builder, AllSources(cache), TarContexts(cache / "contexts"), self.locks)
+        self.supply = Supply(Overlays(workshop), self.locks)
+
+    async def close(self) -> None:
+        """Let go of the connections."""
+        await self.builder.close()
