@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 import urllib.request
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 from agent.cli.output import bar
@@ -30,6 +32,7 @@ class Stage:
     events: Events
     traffic: Traffic
     port: int
+    said: set[str] = field(default_factory=set)
 
 
 def deploy(stage: Stage) -> None:
@@ -174,8 +177,16 @@ def until_busy(stage: Stage) -> None:
 def show(stage: Stage, event: dict[str, Any]) -> str:
     """One change of state; the state it came to."""
     state = str(event["data"]["to"])
-    stage.screen.event(state, event["text"])
+    stage.screen.event(state, news(stage, event["text"]))
     return state
+
+
+def news(stage: Stage, text: str) -> str:
+    """What a sentence adds to those before it, where the same thing lasts for some seconds more."""
+    clauses = {clause: re.sub(r"[0-9.]+ s\b", "", clause) for clause in text.split("; ")}
+    new = [clause for clause, shape in clauses.items() if shape not in stage.said]
+    stage.said.update(clauses.values())
+    return "; ".join(new) or "for that reason"
 
 
 def show_progress(stage: Stage) -> None:
@@ -187,7 +198,7 @@ def show_progress(stage: Stage) -> None:
         stage.screen.passing(one["state"], f"{bar(ratio)} {one['why']}" if ratio is not None else one["why"])
 
 
-def wait_for(true: Any, what: str) -> None:
+def wait_for(true: Callable[[], bool], what: str) -> None:
     """Raises Failed where it does not come true."""
     deadline = time.monotonic() + PATIENCE_S
     while not true():
