@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-from agent.launch.expand import Expander, substitution
+from agent.launch.expand import Expander
 from agent.launch.refusal import ShellConstruct
+from agent.launch.substitute import substitution
 
 _CMD_CONTINUED = re.compile(r"\^[ \t]*\r?\n")
 _CMD_VARIABLE = re.compile(r"%([A-Za-z_][A-Za-z0-9_]*)%")

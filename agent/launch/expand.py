@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agent.launch.arithmetic import evaluate
 from agent.launch.braces import braced
+from agent.launch.fields import glued_list, split_text
 from agent.launch.model import LARGEST, Context, LaunchWarning
-from agent.launch.pattern import matcher, replaced, trimmed
+from agent.launch.pattern import cased, matcher, replaced, sliced, trimmed
 from agent.launch.refusal import ShellConstruct, UnknownSubstitution, UnknownVariable
+from agent.launch.substitute import substitution, unique
 from agent.launch.words import Arithmetic, Literal, Part, Substitution, Tilde, Variable, Word
 
 UNSET_OPERATORS = (":-", "-", ":=", "=", ":+", "+")
 """Forms that have a meaning where the variable is not set."""
-
-_MAKE = re.compile(r"\$\(([A-Z][A-Z0-9_]+)\)")
 
 
 @dataclass(slots=True)
@@ -54,13 +52,13 @@ class Expander:
         open_field: str | None = None
         for part in word:
             if isinstance(part, Variable) and (items := self._items(part)) is not None:
-                open_field = _joined_list(items, open_field, fields)
+                open_field = glued_list(items, open_field, fields)
                 continue
             text, splits, nothing = self._part(part)
             if nothing:
                 continue
             self._measure(text)
-            open_field = _split(text, open_field, fields) if splits else (open_field or "") + text
+            open_field = split_text(text, open_field, fields) if splits else (open_field or "") + text
         if open_field is not None:
             fields.append(open_field)
         return fields
@@ -84,12 +82,12 @@ class Expander:
     def check(self) -> None:
         """Raise for everything that was missing. Raises UnknownVariable, UnknownSubstitution."""
         if self.unknown_commands:
-            commands = _unique(self.unknown_commands)
-            names = _unique(self.missing)
+            commands = unique(self.unknown_commands)
+            names = unique(self.missing)
             named = ", ".join([*(f"$({command})" for command in commands), *names])
             raise UnknownSubstitution(commands=named, missing=commands, variables=names)
         if self.missing:
-            names = _unique(self.missing)
+            names = unique(self.missing)
             raise UnknownVariable(names=", ".join(names), missing=names)
 
     def lookup(self, name: str) -> str | None:
@@ -171,9 +169,11 @@ class Expander:
             case "length":
                 return str(len(value))
             case ":":
-                return _slice(value, self.joined(part.operand), part.source)
+                return sliced(value, self.joined(part.operand), part.source)
             case "^" | "^^" | "," | ",,":
-                return _cased(value, part)
+                if part.operand:
+                    raise ShellConstruct(word=part.source, why="a pattern in a change of case")
+                return cased(value, part.operator)
             case "/" | "//":
                 return replaced(value, self._pattern(part.operand), part.operator == "//")
             case operator:
@@ -211,76 +211,6 @@ class Expander:
         raise ShellConstruct(word=f"~{user}", why="another user's home is not known")
 
 
-def substitution(command: str, context: Context) -> str | None:
-    """What a command prints, where the context says so; trailing newlines go, as in a shell. `pwd` is the cwd."""
-    known: Mapping[str, str] = context.substitutions
-    value = known.get(command)
-    if value is None:
-        folded = {" ".join(key.split()): text for key, text in known.items()}
-        value = folded.get(" ".join(command.split()))
-    if value is None and command in ("pwd", "pwd -P", "pwd -L"):
-        value = context.lookup("PWD") if context.cwd is None else context.cwd
-    return None if value is None else value.rstrip("\n")
-
-
-def make_variables(words: Sequence[str]) -> list[str]:
-    """Names in `$(NAME)` that are left after expansion: all capitals, as no program is called, so `make` fills them."""
-    return _unique([name for word in words for name in _MAKE.findall(word)])
-
-
-def _unique(names: list[str]) -> list[str]:
-    return list(dict.fromkeys(names))
-
-
 def _without_late_tildes(word: Word) -> Word:
     """Where braces make several words, only a tilde at the very start still means a home."""
     return tuple(Literal(f"~{part.user}") if isinstance(part, Tilde) and at else part for at, part in enumerate(word))
-
-
-def _joined_list(items: list[str], open_field: str | None, fields: list[str]) -> str | None:
-    """Append a list's items: the first continues the open field, the last stays open."""
-    if not items:
-        return open_field
-    first = (open_field or "") + items[0]
-    if len(items) == 1:
-        return first
-    fields.extend([first, *items[1:-1]])
-    return items[-1]
-
-
-def _split(text: str, open_field: str | None, fields: list[str]) -> str | None:
-    """Append what `text` finishes to `fields`; return the field that stays open (None: none)."""
-    pieces = text.split()
-    if not pieces:
-        if text and open_field is not None:
-            fields.append(open_field)
-            return None
-        return open_field
-    if text[0].isspace() and open_field is not None:
-        fields.append(open_field)
-        open_field = None
-    pieces[0] = (open_field or "") + pieces[0]
-    fields.extend(pieces[:-1])
-    if text[-1].isspace():
-        fields.append(pieces[-1])
-        return None
-    return pieces[-1]
-
-
-def _slice(value: str, operand: str, source: str) -> str:
-    found = re.fullmatch(r"\s*(\s-[0-9]{1,9}|[0-9]{1,9})\s*(?::\s*(-?[0-9]{1,9})\s*)?", operand)
-    if not found:
-        raise ShellConstruct(word=source, why="the offset is no number")
-    start = int(found[1])
-    start = max(len(value) + start, 0) if start < 0 else start
-    if found[2] is None:
-        return value[start:]
-    length = int(found[2])
-    return value[start : start + length] if length >= 0 else value[start:length]
-
-
-def _cased(value: str, part: Variable) -> str:
-    if part.operand:
-        raise ShellConstruct(word=part.source, why="a pattern in a change of case")
-    change = str.upper if part.operator[0] == "^" else str.lower
-    return change(value) if len(part.operator) == 2 else change(value[:1]) + value[1:]

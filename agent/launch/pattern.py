@@ -65,3 +65,22 @@ def _halves(operand: str) -> tuple[str, str]:
             return operand[:at], re.sub(r"\\(.)", r"\1", operand[at + 1 :])
         at += 1
     return operand, ""
+
+
+def sliced(value: str, operand: str, source: str) -> str:
+    """`${NAME:offset:length}`. Raises ShellConstruct."""
+    found = re.fullmatch(r"\s*(\s-[0-9]{1,9}|[0-9]{1,9})\s*(?::\s*(-?[0-9]{1,9})\s*)?", operand)
+    if not found:
+        raise ShellConstruct(word=source, why="the offset is no number")
+    start = int(found[1])
+    start = max(len(value) + start, 0) if start < 0 else start
+    if found[2] is None:
+        return value[start:]
+    length = int(found[2])
+    return value[start : start + length] if length >= 0 else value[start:length]
+
+
+def cased(value: str, operator: str) -> str:
+    """`${NAME^}`, `${NAME^^}`, `${NAME,}`, `${NAME,,}`."""
+    change = str.upper if operator[0] == "^" else str.lower
+    return change(value) if len(operator) == 2 else change(value[:1]) + value[1:]

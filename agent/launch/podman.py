@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 from difflib import get_close_matches
 
 OWN = {
@@ -47,8 +47,3 @@ def how_instead(name: str, known: Iterable[str]) -> str:
     if close:
         return f"did its author mean --{close[0]}?"
     return "correct the command where it was published, or leave the flag out"
-
-
-def is_foreign(name: str, table: Container[str] = OWN.keys()) -> bool:
-    """Whether another tool has the flag."""
-    return name in table

@@ -20,6 +20,16 @@ _WITH_VERB = {
     "aphrodite": ("run",),
     "mlc_llm": ("serve",),
 }
+_UTILITIES = frozenset(
+    (
+        "echo", "printf", "cat", "cp", "mv", "rm", "ln", "ls", "tee", "sed", "awk", "grep", "find", "chmod", "chown",
+        "curl", "wget", "tar", "unzip", "apt", "apt-get", "dnf", "yum", "brew", "conda", "source", ".", "set", "unset",
+        "sleep", "wait", "kill", "pkill", "true", "false", "test", "[", "make", "cmake", "ninja", "nvidia-smi",
+        "modprobe", "systemctl", "ssh", "scp", "rsync", "touch", "read", "exit", "return", "trap", "ulimit", "sysctl",
+        "git", "docker", "podman", "nerdctl", "npm", "cargo", "go",
+    )
+)  # fmt: skip
+"""Programs that never serve a model, so a text that holds one of them alone holds no launch."""
 _PYTHON = ("python", "python3", "pypy3")
 _SETUP_MODULES = ("pip", "venv", "ensurepip", "build", "compileall", "pytest", "http")
 
@@ -50,3 +60,8 @@ def _python_serves(argv: Sequence[str]) -> bool:
 def program(argv: Sequence[str]) -> str:
     """The program's name without folders and `.exe`."""
     return argv[0].replace("\\", "/").rpartition("/")[2].removesuffix(".exe") if argv else ""
+
+
+def is_utility(argv: Sequence[str]) -> bool:
+    """Whether the program is one that every system has and that serves nothing."""
+    return program(argv) in _UTILITIES

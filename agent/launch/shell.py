@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 
-from agent.launch import cli, programs
+from agent.launch import assignments, cli, programs
 from agent.launch.body import launch_of
 from agent.launch.dialect import dialect_of, windows_lines
-from agent.launch.expand import Expander, make_variables
+from agent.launch.expand import Expander
 from agent.launch.model import (
     MOST_LAUNCHES,
     CommandLaunch,
@@ -23,9 +23,9 @@ from agent.launch.prefix import stripped
 from agent.launch.refusal import LaunchRefused, NoLaunch, Placeholder, ShellConstruct
 from agent.launch.statements import Simple, statements
 from agent.launch.steps import is_known, step_of
-from agent.launch.words import Literal, Word
+from agent.launch.substitute import make_variables
+from agent.launch.words import Word
 
-_ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=", re.DOTALL)
 _EXPORTS = ("export", "declare", "typeset", "readonly", "local")
 _LAUNCH_LIKE = re.compile(
     r"\b(?:docker|podman|nerdctl)\b[^\n]*?\s(?:run|create)\b|\b(?:vllm|sglang)\s+serve\b|\bllama-server\b|\btrtllm-serve\b"
@@ -110,10 +110,10 @@ class _Reader:
     def _assignments(self, command: Simple) -> list[Word]:
         """Take assignments that stand alone; return the words of a command (with the assignments before it)."""
         at = 0
-        while at < len(command.words) and _assignment(command.words[at]):
+        while at < len(command.words) and assignments.assignment(command.words[at]):
             at += 1
         if at < len(command.words):
-            export = _literal(command.words[at])
+            export = assignments.letters(command.words[at])
             if export in _EXPORTS and at == 0:
                 self._export(command, command.words[1:], exported=export == "export")
                 return []
@@ -126,11 +126,11 @@ class _Reader:
         names: dict[str, str | None] = {}
         expander = self._expander()
         for word in words:
-            found = _assignment(word)
+            found = assignments.assignment(word)
             if found is None:
-                names[_literal(word)] = None
+                names[assignments.letters(word)] = None
                 continue
-            value = expander.joined(_after_equals(word, found))
+            value = expander.joined(assignments.value(word, found))
             names[found[1]] = self._keep(found, value, expander)
         if exported or all(name in self.exported for name in names):
             self.exported |= set(names)
@@ -160,7 +160,7 @@ class _Reader:
             self.pieces.append(SetupStep(StepKind.OTHER, (), {}, command.text, self.context.cwd, error.text))
             return
         prefix = stripped(argv)
-        alone = only and bool(prefix.argv) and not is_known(prefix.argv) and not _is_utility(prefix.argv)
+        alone = only and bool(prefix.argv) and not is_known(prefix.argv) and not programs.is_utility(prefix.argv)
         if cli.is_launch(prefix.argv) or programs.serves(prefix.argv) or alone:
             self._add(self._launch(command, argv, expander))
         else:
@@ -224,35 +224,3 @@ def _piped(command: Simple) -> list[LaunchWarning]:
 def _why(expander: Expander) -> str:
     names = [*dict.fromkeys(expander.missing), *(f"$({command})" for command in expander.unknown_commands)]
     return f"no value is known for {', '.join(names)}" if names else ""
-
-
-def _literal(word: Word) -> str:
-    return "".join(part.text for part in word if isinstance(part, Literal))
-
-
-def _assignment(word: Word) -> re.Match[str] | None:
-    """`NAME=` or `NAME+=` at a word's start, unquoted."""
-    first = word[0] if word else None
-    return _ASSIGNMENT.match(first.text) if isinstance(first, Literal) and not first.quoted else None
-
-
-def _after_equals(word: Word, found: re.Match[str]) -> Word:
-    first = word[0]
-    rest = first.text[found.end() :] if isinstance(first, Literal) else ""
-    return (Literal(rest), *word[1:])
-
-
-_UTILITIES = frozenset(
-    (
-        "echo", "printf", "cat", "cp", "mv", "rm", "ln", "ls", "tee", "sed", "awk", "grep", "find", "chmod", "chown",
-        "curl", "wget", "tar", "unzip", "apt", "apt-get", "dnf", "yum", "brew", "conda", "source", ".", "set", "unset",
-        "sleep", "wait", "kill", "pkill", "true", "false", "test", "[", "make", "cmake", "ninja", "nvidia-smi",
-        "modprobe", "systemctl", "ssh", "scp", "rsync", "touch", "read", "exit", "return", "trap", "ulimit", "sysctl",
-        "git", "docker", "podman", "nerdctl", "npm", "cargo", "go",
-    )
-)  # fmt: skip
-"""Programs that never serve a model, so a text that holds one of them alone holds no launch."""
-
-
-def _is_utility(argv: tuple[str, ...]) -> bool:
-    return programs.program(argv) in _UTILITIES

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from agent.launch.refusal import ShellConstruct
-from agent.launch.words import REDIRECTIONS, Literal, Scanner, Token, Word
+from agent.launch.scanner import REDIRECTIONS, Scanner
+from agent.launch.words import Literal, Token, Word
 
 MOST_BROKEN = 50
 """Lines that may be no shell at all before the whole text is taken for none."""

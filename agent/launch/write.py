@@ -11,7 +11,7 @@ from agent.launch import cli
 from agent.launch.body import launch_of
 from agent.launch.equal import differing
 from agent.launch.flags.environment import last_wins
-from agent.launch.model import ClientFlags, CommandLaunch, ContainerLaunch, Context
+from agent.launch.model import ClientFlags, ContainerLaunch, Context
 from agent.launch.refusal import LaunchRefused, NotCarried
 from agent.launch.writing import devices, networks, plain
 
@@ -37,12 +37,6 @@ def to_docker_run(launch: ContainerLaunch) -> list[str]:
 def as_line(words: list[str]) -> str:
     """Words as one shell line, quoted where a shell would read something else."""
     return " ".join(shlex.quote(word) for word in words)
-
-
-def command_line(launch: CommandLaunch) -> str:
-    """A bare command with its environment as one shell line."""
-    env = [f"{name}={shlex.quote(value)}" for name, value in launch.env.items()]
-    return " ".join([*env, as_line(list(launch.argv))])
 
 
 def _flags(launch: ContainerLaunch, body: Mapping[str, Any], host: Mapping[str, Any]) -> Iterator[str]:

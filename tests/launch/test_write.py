@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from agent.launch.equal import differing
-from agent.launch.model import CommandLaunch, ContainerLaunch, Context
+from agent.launch.model import ContainerLaunch, Context
 from agent.launch.read import read_argv, read_shell
 from agent.launch.refusal import LaunchRefused, NotCarried
-from agent.launch.write import as_line, command_line, to_docker_run
+from agent.launch.write import as_line, to_docker_run
 from tests.launch.strategies import command_lines
 
 LINES = [
@@ -87,9 +87,3 @@ def test_a_long_entrypoint_runs_the_same_program():
     assert isinstance(launch, ContainerLaunch)
     words = to_docker_run(replace(launch, body={**launch.body, "Entrypoint": ["a", "b"]}))
     assert words[-5:] == ["--entrypoint", "a", "img", "b", "c"]
-
-
-def test_a_command_line_with_its_environment():
-    """Quoted so that a shell reads the same words."""
-    line = command_line(CommandLaunch(("vllm", "serve", "a b"), {"A": "1 2"}))
-    assert line == "A='1 2' vllm serve 'a b'"

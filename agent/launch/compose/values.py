@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent.launch.refusal import BadCompose, ShellConstruct
-from agent.launch.words import Literal, Scanner
+from agent.launch.scanner import Scanner
+from agent.launch.words import Literal
 
 _DURATION = re.compile(r"(?:([0-9]+(?:\.[0-9]+)?)(us|ms|s|m|h|d|w))+")
 
