@@ -23,6 +23,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "status": ("status", "state of the deployments, each with its reason"),
     "logs": ("logs", "an engine's log"),
     "events": ("events", "what the agent saw and did"),
+    "top": ("top", "a live view"),
     "stop": ("lifecycle", "stop a deployment"),
     "start": ("lifecycle", "start a stopped, failed or quarantined deployment"),
     "restart": ("lifecycle", "start a new container of the same plan"),
