@@ -38,18 +38,23 @@ def draft(recipe: Recipe, profile: Profile, context: Context) -> Draft:
         return _drafted(launch, "launch.line", missing)
     if not recipe.launch:
         return Draft(None, "", missing=(_no_launch(f"{recipe.source} states none"),))
+    try:
+        return replace(_published(recipe, profile, context), origin=_place(recipe))
+    except NoLaunch as error:
+        return Draft(None, _place(recipe), missing=(_no_launch(str(error.details.get("why", error))),))
+
+
+def _published(recipe: Recipe, profile: Profile, context: Context) -> Draft:
+    """The recipe's own launch, in whichever form it has. Raises LaunchRefused."""
     if is_argv(recipe.launch):
         launch, missing = reading(lambda known: read_argv(recipe.launch, known), context)
-        return _drafted(launch, _place(recipe), missing)
+        return _drafted(launch, "", missing)
     text, read = "\n".join(recipe.launch), read_shell
     if recipe.format == "compose":
         context, read = _beside(recipe, context), _services
-    try:
-        pieces, missing = reading(lambda known: read(text, known), context)
-    except NoLaunch as error:
-        return Draft(None, _place(recipe), missing=(_no_launch(str(error.details.get("why", error))),))
+    pieces, missing = reading(lambda known: read(text, known), context)
     wanted = profile.launch.service.value if profile.launch.service else None
-    return replace(_one_of(pieces or (), missing, wanted), origin=_place(recipe))
+    return _one_of(pieces or (), missing, wanted)
 
 
 def _place(recipe: Recipe) -> str:

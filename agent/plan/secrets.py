@@ -29,6 +29,8 @@ def hidden_variables(variables: Mapping[str, str], secrets: Mapping[str, Any]) -
 
 def mask(text: str) -> str:
     """Prose with `NAME=value` of secrets as references; published values are no better kept than others."""
+    if "=" not in text:
+        return text
     return _ASSIGNED.sub(lambda match: f"{match[1]}={PREFIX}{match[1]}" if is_secret(match[1]) else match[0], text)
 
 

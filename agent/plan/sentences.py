@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-_END = re.compile(r"(?<=[.;!?])\s+|\n+|\s+\|\s+")
+_END = re.compile(r"(?<=[.;!?])\s+|\n+| \| ")
 
 
 def sentences(text: str) -> Iterator[tuple[int, int]]:
@@ -21,9 +21,13 @@ def sentences(text: str) -> Iterator[tuple[int, int]]:
 
 def untouched(text: str, quotes: Sequence[str]) -> Iterator[str]:
     """The sentences that no quote overlaps."""
-    taken = [(at, at + len(quote)) for quote in quotes for at in _places(text, quote)]
+    taken = sorted((at, at + len(quote)) for quote in quotes for at in _places(text, quote))
+    at, reached = 0, 0
     for start, end in sentences(text):
-        if not any(start < until and since < end for since, until in taken):
+        while at < len(taken) and taken[at][0] < end:
+            reached = max(reached, taken[at][1])
+            at += 1
+        if reached <= start:
             yield text[start:end]
 
 
@@ -31,4 +35,4 @@ def _places(text: str, quote: str) -> Iterator[int]:
     at = text.find(quote)
     while quote and at >= 0:
         yield at
-        at = text.find(quote, at + 1)
+        at = text.find(quote, at + len(quote))

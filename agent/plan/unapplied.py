@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Any
 
 from pydantic import BaseModel
@@ -33,25 +34,32 @@ _WHY: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r".*claimed_by", "says who measured"),
     )
 )
+_INDEX = re.compile(r"\[\d+\]")
 _PROSE = "prose: no value of the plan was read from it"
 _WORD = "no value of the plan was read from it"
 _SENTENCE = 4
 """Words from which on a text is prose and not a name."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Launched:
     """What of the recipe's own launch runs: whole fields, or, of lines, those that hold one of `texts`."""
 
     places: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
 
+    @cached_property
+    def lines(self) -> frozenset[str]:
+        """A command may go on over several lines."""
+        return frozenset(line.strip() for text in self.texts for line in text.splitlines())
+
     def holds(self, leaf: Leaf) -> bool:
         """Whether a text is part of what runs."""
         if any(leaf.path == place or leaf.path.startswith((f"{place}[", f"{place}.")) for place in self.places):
             return True
-        line = leaf.path.startswith("config.launch")
-        return line and any(text in leaf.text or leaf.text.strip() in text for text in self.texts if text)
+        if not leaf.path.startswith("config.launch"):
+            return False
+        return leaf.text.strip() in self.lines or any(text in leaf.text for text in self.texts if text)
 
 
 def unapplied(recipe: Recipe, profile: Profile, launched: Launched, env: Mapping[str, str]) -> tuple[Unapplied, ...]:
@@ -59,9 +67,11 @@ def unapplied(recipe: Recipe, profile: Profile, launched: Launched, env: Mapping
     quoted = quotes_of(profile)
     found: list[Unapplied] = []
     for leaf in recipe.leaves:
-        if _ACTED.fullmatch(leaf.path) or launched.holds(leaf):
+        why = _reason(_INDEX.sub("[0]", leaf.path))
+        if why is None or launched.holds(leaf):
             continue
-        found.extend(Unapplied(mask(text), _why(leaf), leaf.path) for text in _left(leaf, quoted.get(leaf.path), env))
+        left, kind = _left(leaf, quoted.get(leaf.path), env), why or _kind(leaf.text)
+        found.extend(Unapplied(mask(text), kind, leaf.path) for text in left)
     return tuple(found)
 
 
@@ -99,6 +109,13 @@ def _left(leaf: Leaf, quotes: list[Quote] | None, env: Mapping[str, str]) -> Ite
         yield leaf.text
 
 
-def _why(leaf: Leaf) -> str:
-    other = _PROSE if len(leaf.text.split()) >= _SENTENCE else _WORD
-    return next((why for pattern, why in _WHY if pattern.match(leaf.path)), other)
+@lru_cache(maxsize=4096)
+def _reason(shape: str) -> str | None:
+    """Why a place of this shape is left out: None where it is acted on, empty where its text must be looked at."""
+    if _ACTED.fullmatch(shape):
+        return None
+    return next((why for pattern, why in _WHY if pattern.match(shape)), "")
+
+
+def _kind(text: str) -> str:
+    return _PROSE if len(text.split(maxsplit=_SENTENCE)) >= _SENTENCE else _WORD

@@ -14,9 +14,10 @@ SHOWN = 3
 
 def explain(error: ValidationError, model: type[BaseModel]) -> str:
     """What is wrong with a document that should have been a `model`, by the dotted names of its keys."""
-    sentences = [_sentence(item["loc"], item["type"], item["msg"], model) for item in error.errors(include_url=False)]
-    rest = len(sentences) - SHOWN
-    return "; ".join(sentences[:SHOWN]) + (f"; and {rest} more" if rest > 0 else "")
+    items = error.errors(include_url=False)
+    sentences = [_sentence(item["loc"], item["type"], item["msg"], model) for item in items[:SHOWN]]
+    rest = len(items) - SHOWN
+    return "; ".join(sentences) + (f"; and {rest} more" if rest > 0 else "")
 
 
 def dotted(loc: Sequence[str | int]) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from agent.errors import InvalidInput
-from agent.settings.explain import explain
+from agent.settings.explain import SHOWN, explain
 from agent.settings.layers import DEFAULT, flatten, merge
 from agent.settings.model import Settings
 from agent.settings.yaml_text import read_mapping
@@ -59,7 +59,8 @@ def from_layers(layers: list[tuple[str, Mapping[str, Any]]], files: tuple[Path, 
     try:
         settings = Settings.model_validate(merged)
     except ValidationError as error:
-        culprits = sorted({_culprit(item["loc"], origins) for item in error.errors(include_url=False)} - {""})
+        told = error.errors(include_url=False)[:SHOWN]
+        culprits = sorted({_culprit(item["loc"], origins) for item in told} - {""})
         what = ", ".join(culprits) or ", ".join(name for name, _ in layers)
         raise BadSettings(what=what, why=explain(error, Settings)) from error
     return Loaded(settings, origins, files)

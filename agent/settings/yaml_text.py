@@ -15,7 +15,7 @@ try:
 except ImportError:  # PyYAML without libyaml: the same language, ten times slower
     from yaml import SafeLoader as _Base  # type: ignore[assignment]
 
-MAX_NODES = 200_000
+MAX_NODES = 20_000
 """Values in one document, aliases counted each time they are used; a launch or a profile has some hundreds."""
 
 
@@ -60,6 +60,7 @@ for _tag, _pattern, _first in _CORE:
 def read_yaml(text: str, what: str) -> Any:
     """The one document in `text`; `what` names it in errors. Raises BadYaml."""
     try:
+        _count(text, what)
         # The loader builds plain data only; it is SafeLoader with a narrower schema.
         value = yaml.load(text, Loader=_Loader)  # noqa: S506
     except yaml.YAMLError as error:
@@ -83,6 +84,15 @@ def read_mapping(text: str, what: str) -> dict[str, Any]:
     if odd is not None:
         raise BadYaml(what=what, why=f"the key {odd!r} is no text")
     return value
+
+
+def _count(text: str, what: str) -> None:
+    """Looked at before anything is built: a megabyte of tiny values takes seconds to build and an instant to count."""
+    left = MAX_NODES
+    for event in yaml.parse(text, Loader=_Loader):
+        left -= isinstance(event, yaml.NodeEvent)
+        if left < 0:
+            raise BadYaml(what=what, why=f"it holds more than {MAX_NODES:,} values")
 
 
 def _bound(value: Any, what: str) -> None:

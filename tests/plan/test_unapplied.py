@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from agent.plan.sentences import sentences, untouched
@@ -30,6 +32,17 @@ def test_texts_are_parted_into_sentences(text: str, parts: list[str]) -> None:
 
 def test_a_quote_over_several_sentences_takes_them_all() -> None:
     assert list(untouched("One. Two. Three.", ["ne. Tw"])) == ["Three."]
+
+
+@pytest.mark.parametrize(
+    ("text", "quotes"),
+    [("a. " * 300_000, ["a."]), (" " * 1_000_000, ["x"]), ("a | " * 250_000, ["a"]), ("a" * 1_000_000, ["aa"])],
+    ids=["quotes", "spaces", "bars", "one word"],
+)
+def test_a_megabyte_is_parted_within_a_second(text: str, quotes: list[str]) -> None:
+    start = time.perf_counter()
+    assert len(list(untouched(text, quotes))) <= 1
+    assert time.perf_counter() - start < 1
 
 
 def test_of_a_text_with_a_fact_the_other_sentences_are_left() -> None:

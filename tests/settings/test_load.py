@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,14 @@ def test_durations_and_sizes_may_be_words(site: Path) -> None:
     assert settings.docker.timeout_s == 60
     assert settings.budget.backoff_s == (5, 120)
     assert settings.logs.engine_max_size == 10_000_000
+
+
+def test_thousands_of_errors_are_told_as_a_few(site: Path) -> None:
+    site.write_text("\n".join(f"key{n}: 1" for n in range(5000)))
+    start = time.perf_counter()
+    with pytest.raises(BadSettings, match="and 4997 more"):
+        load(site)
+    assert time.perf_counter() - start < 1
 
 
 def test_a_section_with_nothing_below_it_says_nothing(site: Path) -> None:

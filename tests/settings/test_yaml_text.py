@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 
 import pytest
@@ -59,8 +60,16 @@ def test_deep_nesting_is_an_error() -> None:
 def test_a_small_text_cannot_stand_for_a_huge_value() -> None:
     rows = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     rows += [f"a{n}: &a{n} [" + ", ".join([f"*a{n - 1}"] * 10) + "]" for n in range(1, 9)]
-    with pytest.raises(BadYaml, match="stands for more than"):
+    with pytest.raises(BadYaml, match="more than 20,000 values"):
         read_yaml("\n".join(rows), "a file")
+
+
+def test_a_megabyte_is_read_or_refused_within_a_second() -> None:
+    for text in ("- a: 1\n" * 150_000, "[" + "a," * 500_000 + "]", "key: " + "word " * 200_000, "a" * 1_000_000):
+        start = time.perf_counter()
+        with suppress(AgentError):
+            read_yaml(text, "a file")
+        assert time.perf_counter() - start < 1
 
 
 def test_merge_keys_work() -> None:
