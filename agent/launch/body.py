@@ -8,7 +8,7 @@ from agent.launch.flags import gpus, networks, ports, volumes
 from agent.launch.flags.kinds import Given, refuse
 from agent.launch.flags.ports import Published
 from agent.launch.flags.table import FLAGS
-from agent.launch.golang import Malformed
+from agent.launch.golang import FALSE, Malformed
 from agent.launch.host_config import host_config
 from agent.launch.model import ClientFlags, ContainerLaunch, Context, LaunchWarning
 from agent.launch.notice import notices
@@ -30,7 +30,7 @@ def launch_of(line: CommandLine, context: Context) -> ContainerLaunch:
 
 def _launch(line: CommandLine, context: Context) -> ContainerLaunch:
     given = line.given
-    _refuse_uncarried(line)
+    _refuse_uncarried(line, context)
     refuse(given["pull"] not in ("always", "missing", "never", ""), f"invalid pull option: '{given['pull']}'")
     published = _published(given)
     body = config(line, context, published) | {"HostConfig": host_config(line, context, published)}
@@ -41,7 +41,7 @@ def _launch(line: CommandLine, context: Context) -> ContainerLaunch:
     refuse(given["pull"] == "always" and is_identifier(line.image), f"an image id cannot be pulled: {line.image}")
     return ContainerLaunch(
         name=given.text("name") or None,
-        platform=_platform(given),
+        platform=_platform(given, context),
         body=body,
         client=_client(line),
         warnings=tuple(_warnings(line)),
@@ -49,7 +49,7 @@ def _launch(line: CommandLine, context: Context) -> ContainerLaunch:
     )
 
 
-def _refuse_uncarried(line: CommandLine) -> None:
+def _refuse_uncarried(line: CommandLine, context: Context) -> None:
     given = line.given
     for flag in FLAGS:
         why = "it is only supported on a Docker daemon running on Windows"
@@ -57,13 +57,22 @@ def _refuse_uncarried(line: CommandLine) -> None:
     if given.on("use-api-socket"):
         why = "it hands the container this client's registry credentials, which no container body carries"
         raise NotCarried(word="--use-api-socket", why=why, how="mount what the container needs by name")
-    if not given.on("disable-content-trust"):
+    if not _untrusted(given, context):
         why = "the CLI would ask a notary server for the image's signature"
         raise NotCarried(word="--disable-content-trust=false", why=why, how="name the image by its digest")
 
 
-def _platform(given: Given) -> str | None:
-    text = given.text("platform")
+def _untrusted(given: Given, context: Context) -> bool:
+    """Whether images are taken unsigned: always, unless the flag or the client's variable wants signatures."""
+    if "disable-content-trust" in given.changed:
+        return given.on("disable-content-trust")
+    wanted = context.lookup("DOCKER_CONTENT_TRUST")
+    return not wanted or wanted in FALSE
+
+
+def _platform(given: Given, context: Context) -> str | None:
+    """The flag, or else the variable that the client takes for its default."""
+    text = given.text("platform") if "platform" in given.changed else context.lookup("DOCKER_DEFAULT_PLATFORM")
     if not text:
         return None
     try:

@@ -33,6 +33,10 @@ NANOSECONDS = {
 }
 
 
+SPACES = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
+"""What `unicode.IsSpace` takes for a blank; Python has a few more."""
+
+
 class Malformed(ValueError):
     """A value that Go's reader turns down; the text is the reason."""
 

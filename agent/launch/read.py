@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -15,6 +16,8 @@ from agent.launch.prefix import stripped
 from agent.launch.refusal import NoLaunch
 from agent.launch.shell import read_text
 
+_NO_LETTER = re.compile("[\0\ud800-\udfff]")
+
 
 def read_argv(argv: Sequence[str], context: Context) -> ContainerLaunch | CommandLaunch:
     """A launch as a list of words in which `$NAME`, `${NAME…}` and `$(command)` may stand.
@@ -24,7 +27,7 @@ def read_argv(argv: Sequence[str], context: Context) -> ContainerLaunch | Comman
     """
     if not argv:
         raise NoLaunch(why="the argument list is empty")
-    _refuse_large(sum(map(len, argv)) + len(argv))
+    _refuse_unreadable("\n".join(argv))
     expander = Expander(context)
     words = [expander.joined(word_of(word)) for word in argv]
     expander.check()
@@ -43,9 +46,12 @@ def launch_from_words(words: Sequence[str], context: Context, expander: Expander
     return CommandLaunch(prefix.argv, prefix.env, prefix.cwd or context.cwd, warnings, prefix.wrapper)
 
 
-def _refuse_large(letters: int) -> None:
-    if letters > LARGEST:
-        raise NoLaunch(why=f"it has {letters} letters, and no launch has more than {LARGEST}")
+def _refuse_unreadable(text: str) -> None:
+    """Too long, or with letters that no argument of a program can hold."""
+    if len(text) > LARGEST:
+        raise NoLaunch(why=f"it has {len(text)} letters, and no launch has more than {LARGEST}")
+    if found := _NO_LETTER.search(text):
+        raise NoLaunch(why=f"{found[0]!r} is no letter that an argument can hold")
 
 
 def with_env(context: Context, env: dict[str, str]) -> Context:
@@ -59,7 +65,7 @@ def read_shell(text: str, context: Context) -> tuple[Piece, ...]:
     A step is recognised and never run. A line that is neither is a step of kind `other`, with the reason where it
     could not be read. Raises LaunchRefused for a launch that only a shell, or only its author's machine, could read.
     """
-    _refuse_large(len(text))
+    _refuse_unreadable(text)
     return read_text(text, context)
 
 
@@ -68,4 +74,5 @@ def read_compose(text: str, context: Context) -> tuple[ContainerLaunch, ...]:
 
     Raises BadCompose, NoLaunch where no service does, UnknownVariable, UnknownDirectory, CliRejects.
     """
+    _refuse_unreadable(text)
     return compose.read_text(text, context)

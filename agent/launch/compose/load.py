@@ -8,7 +8,6 @@ from typing import Any
 
 import yaml
 
-from agent.launch.model import LARGEST
 from agent.launch.refusal import BadCompose
 
 MOST_NODES = 50_000
@@ -60,8 +59,6 @@ _Loader.add_constructor("tag:yaml.org,2002:int", _whole)
 
 def load(text: str) -> dict[str, Any]:
     """The file as plain values. Raises BadCompose."""
-    if len(text) > LARGEST:
-        raise BadCompose(where="the file", why=f"it has more than {LARGEST} letters", how=_HOW)
     try:
         value = yaml.load(text, _Loader)  # noqa: S506 - a safe loader with fewer words
     except (yaml.YAMLError, RecursionError, ValueError) as error:

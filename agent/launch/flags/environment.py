@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from agent.launch.flags.kinds import refuse
-from agent.launch.golang import Malformed
+from agent.launch.golang import SPACES, Malformed
 from agent.launch.model import Context
+
+LONGEST_LINE = 64 * 1024
+"""Letters of a line that the CLI reads of a file."""
 
 Lookup = Callable[[str], str | None]
 
@@ -27,7 +30,7 @@ def last_wins(values: list[str]) -> list[str]:
 
 def label(value: str, _: Context) -> str:
     """`-l name[=value]`. Raises Malformed."""
-    name = value.partition("=")[0].lstrip()
+    name = value.partition("=")[0].lstrip(SPACES)
     refuse(not name, f"invalid label '{value}': empty name")
     refuse(any(blank in name for blank in " \t"), f"label '{name}' contains whitespaces")
     return value
@@ -37,7 +40,8 @@ def lines(text: str, lookup: Lookup | None = None) -> list[str]:
     """The entries of an env-file: comments and blank lines go, a bare name is looked up or goes. Raises Malformed."""
     out = []
     for raw in text.removeprefix("\ufeff").split("\n"):
-        line = raw.removesuffix("\r").lstrip()
+        refuse(len(raw) > LONGEST_LINE, "bufio.Scanner: token too long")
+        line = raw.removesuffix("\r").lstrip(SPACES)
         if not line or line.startswith("#"):
             continue
         name, equals, _ = line.partition("=")

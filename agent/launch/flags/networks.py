@@ -9,7 +9,7 @@ from typing import Any
 from agent.launch import golang
 from agent.launch.flags.kinds import Given, refuse
 from agent.launch.flags.ports import is_address
-from agent.launch.golang import Malformed
+from agent.launch.golang import SPACES, Malformed
 from agent.launch.model import Context
 
 _LONG = re.compile(r"\w+=\w+(,\w+=\w+)*", re.ASCII)
@@ -58,7 +58,7 @@ def read(value: str, _: Context) -> Attachment:
     for text in golang.record(value):
         key, equals, content = text.lower().partition("=")
         refuse(not equals, f"invalid field {text}")
-        attachment = _with(attachment, key.strip(), content.strip())
+        attachment = _with(attachment, key.strip(SPACES), content.strip(SPACES))
     refuse(not attachment.target, "network name/id is not specified")
     return attachment
 
@@ -80,7 +80,7 @@ def _with(attachment: Attachment, key: str, value: str) -> Attachment:
         case "driver-opt":
             name, equals, content = value.partition("=")
             refuse(not equals, "invalid key value pair format in driver options")
-            options = {**attachment.driver_options, name.strip(): content.strip()}
+            options = {**attachment.driver_options, name.strip(SPACES): content.strip(SPACES)}
             return replace(attachment, driver_options=options)
         case "gw-priority":
             return replace(attachment, priority=_priority(value))
@@ -134,7 +134,7 @@ def _first(attachment: Attachment, given: Given) -> Attachment:
 
 def endpoint_of(attachment: Attachment) -> dict[str, Any]:
     """The endpoint as it is posted. Raises Malformed."""
-    refuse(not attachment.target.strip(), "no name set for network")
+    refuse(not attachment.target.strip(SPACES), "no name set for network")
     only = "are only supported for user-defined networks"
     refuse(bool(attachment.aliases) and not attachment.user_defined, f"network-scoped aliases {only}")
     refuse(bool(attachment.links) and not attachment.user_defined, f"links {only}")
@@ -170,7 +170,7 @@ def link(value: str, _: Context) -> str:
 
 def address(value: str, _: Context) -> str:
     """`--dns`: an IP address. Raises Malformed."""
-    text = value.strip()
+    text = value.strip(SPACES)
     refuse(not is_address(text), f"IP address is not correctly formatted: {value}")
     return text
 
@@ -195,5 +195,5 @@ def extra_host(value: str, _: Context) -> str:
         return f"{name}:{address_text}"
     if len(address_text) > 2 and address_text[0] == "[" and address_text[-1] == "]":
         address_text = address_text[1:-1]
-    refuse(not is_address(address_text.strip()), f'invalid IP address in add-host: "{address_text}"')
+    refuse(not is_address(address_text.strip(SPACES)), f'invalid IP address in add-host: "{address_text}"')
     return f"{name}:{address_text}"
