@@ -29,6 +29,7 @@ from agent.settings.model import Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from agent.adapters.image_supply import EngineSupply
     from agent.adapters.preflight_facts import HostPorts
 
 
@@ -78,6 +79,13 @@ class Parts:
         return DockerRuntime(self.settings.docker.host, self.settings.docker.timeout_s)
 
     @cached_property
+    def images(self) -> EngineSupply:
+        """Where Docker's images come from, and what was found of them."""
+        from agent.adapters.image_supply import EngineSupply
+
+        return EngineSupply(self.docker, self.settings)
+
+    @cached_property
     def process(self) -> Runtime:
         from agent.adapters.process_runtime import ProcessRuntime
         from agent.adapters.process_start import LogRotation
@@ -121,7 +129,7 @@ class Parts:
 
     async def close(self) -> None:
         """Let go of what was opened; engines run on."""
-        for name in ("gpus", "docker", "process"):
+        for name in ("gpus", "images", "docker", "process"):
             if name in self.__dict__:
                 await self.__dict__[name].close()
 

@@ -9,6 +9,8 @@ from agent.errors import Refused, UsageError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
+    from collections.abc import Mapping
+    from typing import Any
 
     from agent.image.lock import Lock
     from agent.image.port import ImageReady
@@ -93,22 +95,26 @@ def show(arguments: Namespace, plan: Plan) -> None:
 
 async def provide(arguments: Namespace, plan: Plan, wanted: Plan, parts: Parts) -> int:
     """Bring it here, with progress, and say what is here now."""
-    from agent.adapters.image_supply import EngineSupply
+    from functools import partial
+
     from agent.image.ensure import ensure, update
 
     complete(plan, arguments.command)
-    supply, progress = EngineSupply(parts.docker, parts.settings), Progress(arguments)
+    images, progress = parts.images, Progress(arguments)
     try:
         bring = update if getattr(arguments, "update", False) else ensure
-        ready = await bring(
-            wanted, parts.docker, lambda said: progress.show(said["text"], said["ratio"]), supply.supply
-        )
-        lock = await supply.locks.read(plan.plan_id)
+        ready = await bring(wanted, parts.docker, partial(report, arguments, progress), images.supply)
+        lock = await images.locks.read(plan.plan_id)
     finally:
         progress.done()
-        await supply.close()
     tell(arguments, ready, lock)
     return 0
+
+
+def report(arguments: Namespace, progress: Progress, said: Mapping[str, Any]) -> None:
+    """With JSON, stderr is the error's alone."""
+    if not arguments.json:
+        progress.show(said["text"], said["ratio"])
 
 
 def complete(plan: Plan, action: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -27,12 +27,12 @@ from agent.engines.api_key import api_key_of
 from agent.errors import Refused
 from agent.host.model import Host
 from agent.host.reading import Known, value_of
-from agent.image.ensure import ensure
+from agent.image.ensure import ensure, to_run
 from agent.incident.model import Case, Incident
 from agent.metrics.board import Board
 from agent.metrics.render import Exposition
 from agent.metrics.snapshot import Snapshot, Totals
-from agent.plan.model import Plan
+from agent.plan.model import ContainerPlan, Plan
 from agent.plan.tojson import plan_from_json, to_json
 from agent.preflight.credit import Running
 from agent.preflight.model import Finding
@@ -202,13 +202,22 @@ class DeploymentWork:
 
     async def _spec(self, record: Deployment, generation: int) -> ContainerSpec:
         plan = await self._target(record)
-        if plan.container is None:
-            raise Refused(why="the plan has no container", advice=f"agentctl plan {record.slug} says what it misses")
+        container = await self._container(plan)
         await allowed_mounts(plan)
         logs = self._of.parts.settings.logs
         identity = Identity(record.slug, plan.plan_id, generation, plan.engine.port if plan.engine else None)
         bounds = LogBounds(str(int(logs.engine_max_size)), logs.engine_max_files)
-        return spec_for(plan.container, identity, bounds, partial(self._of.parts.secret, plan))
+        return spec_for(container, identity, bounds, partial(self._of.parts.secret, plan))
+
+    async def _container(self, plan: Plan) -> ContainerPlan:
+        """With the image that was made sure of: a built one has its own name, a moved tag goes by its digest."""
+        container = plan.container
+        if container is None:
+            raise Refused(
+                why="the plan has no container", advice=f"agentctl plan {plan.recipe.slug} says what it misses"
+            )
+        image = await to_run(plan, self._of.parts.images.locks) if plan.runtime == "docker" else None
+        return container if image is None else replace(container, body={**container.body, "Image": image})
 
     async def _check(self, record: Deployment, seen: Seen) -> tuple[Finding, ...]:
         plan = await self._target(record)
@@ -225,7 +234,9 @@ class DeploymentWork:
     async def _image(self, record: Deployment) -> None:
         plan = await self._target(record)
         if plan.runtime == "docker":
-            await ensure(plan, self._of.parts.runtime(plan.runtime), self._of.fleet.loop(self._slug).report)
+            parts = self._of.parts
+            report = self._of.fleet.loop(self._slug).report
+            await ensure(plan, parts.runtime(plan.runtime), report, parts.images.supply)
 
     async def _evidence(self, case: Case, brief: bool) -> Incident:
         parts = self._of.parts
