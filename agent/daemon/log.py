@@ -17,7 +17,11 @@ LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNI
 def set_up(level: str, form: str) -> None:
     """`form`: `auto`, `json` or `text`. Other libraries' warnings come through the same processors."""
     as_text = form == "text" or (form == "auto" and sys.stderr.isatty())
-    renderer: Any = structlog.dev.ConsoleRenderer() if as_text else structlog.processors.JSONRenderer()
+    # structlog's own choice prints the values of local variables where `rich` is installed, secrets and all
+    on_terminal = structlog.dev.ConsoleRenderer(
+        colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
+    )
+    renderer: Any = on_terminal if as_text else structlog.processors.JSONRenderer()
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
