@@ -93,19 +93,20 @@ def _changed(made: Made, site: Site) -> Made:
 
 
 def on_ports(made: Made, runtime: str, inner: int | None, profile: Profile) -> Made:
-    """With the host's ports that a profile names: as published ports, or as the process's own `--port`."""
+    """With the host's ports that a profile names: published, or as the engine's own `--port` where it is the host's."""
     ports = {port: fact.value for port, fact in profile.ports.items()}
     if profile.port is not None and inner is not None:
         ports[inner] = profile.port.value
     address = profile.address.value if profile.address else None
     if not made.body or not (ports or address):
         return made
-    if runtime == DOCKER:
+    own_network = (made.body.get("HostConfig") or {}).get("NetworkMode") != "host"
+    if runtime == DOCKER and own_network:
         body = container.on_address(container.on_ports(made.body, ports), inner, address)
     else:
         words = [word for port in ports.values() for word in ("--port", str(port))]
         words += ["--host", address] if address else []
-        body = {**made.body, "Cmd": [*made.body["Cmd"], *words]}
+        body = {**made.body, "Cmd": [*(made.body.get("Cmd") or ()), *words]}
     return Made(body, made.name, made.platform, made.missing, made.warnings)
 
 

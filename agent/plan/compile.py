@@ -23,7 +23,7 @@ from agent.plan.mounts import roots_of
 from agent.plan.policy import Asked, check
 from agent.plan.requirements import requirements_of
 from agent.plan.runtime import DOCKER, process_body, runtime_of
-from agent.plan.secrets import is_secret, mask
+from agent.plan.secrets import PREFIX, is_secret, mask
 from agent.plan.stages import Run, Stage
 from agent.plan.told import left_out, origins_of, warnings_of
 from agent.plan.trouble import SecretSet
@@ -80,9 +80,9 @@ def image_references(inputs: Inputs) -> tuple[str, ...]:
 
 def profile_of(inputs: Inputs) -> Profile:
     """All layers of the profile. Raises BadSet, SecretSet."""
-    for key in inputs.sets:
-        name = key.removeprefix("variables.")
-        if is_secret(name) and (key != name or name.isupper()):
+    for key, value in inputs.sets.items():
+        section, _, name = key.rpartition(".")
+        if section in ("", "variables", "env") and is_secret(name) and not value.startswith(PREFIX):
             raise SecretSet(name=name)
     own = validate(inputs.recipe.stated, inputs.recipe.source) if inputs.recipe.stated else None
     layers = [(OWN, own), (SHIPPED, inputs.shipped), (SITE, inputs.site), (SETS, from_sets(inputs.sets))]
@@ -108,7 +108,7 @@ def _run(inputs: Inputs, stage: Stage) -> Run:
     choice = choose(inputs.recipe.slug, demand, inputs.gpus, needs)
     chosen, changed = gpu_body.in_body(body, choice) if stage.runtime == DOCKER else _on_cards(body, choice)
     placed = on_ports(replace(stage.made, body=chosen), stage.runtime, engine.port if engine else None, profile)
-    engine = engine if stage.runtime == DOCKER else engine_in(placed.body, None, stated)
+    engine = engine_in(placed.body, local, stated) if placed.body else engine
     image, why = _image(inputs, profile, body, choice)
     return Run(placed, engine, needs, choice, image, why, (*choice.warnings, *changed))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from agent.host.gpu import Gpu
@@ -64,33 +64,38 @@ def _unseen(demand: Demand, reason: str) -> Choice:
 
 
 def _selected(slug: str, demand: Demand, host: Sequence[Gpu]) -> Choice:
-    cards: list[Gpu] = []
+    found = dict(_resolved(slug, demand, host))
+    if demand.count is not None and len(found) < demand.count:
+        why = f"{demand.chosen_by} names {len(found)} cards and {demand.origin}, which needs {demand.count}"
+        raise UnfitGpus(slug=slug, why=why, how=f"choose {demand.count} cards")
+    idle = len(found) - demand.count if demand.count is not None else 0
+    warnings = (f"{idle} of the chosen cards stay idle: {demand.origin}",) if idle > 0 else ()
+    uuids = tuple(found)
+    return Choice(uuids, uuids, set(uuids) == {gpu.uuid for gpu in host}, (), warnings, _archs(found.values()))
+
+
+def _resolved(slug: str, demand: Demand, host: Sequence[Gpu]) -> Iterator[tuple[str, Gpu]]:
     for selector in demand.selectors:
-        card = find(selector, host)
-        if card is None:
+        found = find(selector, host)
+        if found is None:
             there = ", ".join(f"{gpu.index} ({gpu.uuid})" for gpu in host) or "none"
             how = "name cards by index, UUID or PCI address, as nvidia-smi -L lists them"
             raise UnfitGpus(slug=slug, why=f"{demand.chosen_by} names {selector}; this host has {there}", how=how)
-        if card not in cards:
-            cards.append(card)
-    if demand.count is not None and len(cards) < demand.count:
-        why = f"{demand.chosen_by} names {len(cards)} cards and {demand.origin}, which needs {demand.count}"
-        raise UnfitGpus(slug=slug, why=why, how=f"choose {demand.count} cards")
-    idle = len(cards) - demand.count if demand.count is not None else 0
-    warnings = (f"{idle} of the chosen cards stay idle: {demand.origin}",) if idle > 0 else ()
-    return _chosen(tuple(cards), host, warnings)
+        yield found
 
 
-def find(selector: str, host: Sequence[Gpu]) -> Gpu | None:
-    """A card by index, UUID (or an unmistakable beginning of it) or PCI address."""
+def find(selector: str, host: Sequence[Gpu]) -> tuple[str, Gpu] | None:
+    """A card by index, UUID (or an unmistakable beginning of it) or PCI address; a MIG slice by its UUID."""
     if selector.isdigit():
-        return next((gpu for gpu in host if gpu.index == int(selector)), None)
-    if re.fullmatch(
-        r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]|[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9]", selector
-    ):
-        return next((gpu for gpu in host if _pci(gpu.pci) == _pci(selector)), None)
-    found = [gpu for gpu in host if gpu.uuid.startswith(selector)]
+        return next(((gpu.uuid, gpu) for gpu in host if gpu.index == int(selector)), None)
+    if _PCI.fullmatch(selector):
+        return next(((gpu.uuid, gpu) for gpu in host if _pci(gpu.pci) == _pci(selector)), None)
+    found = [(uuid, gpu) for gpu in host for uuid in (gpu.uuid, *_slices(gpu)) if uuid.startswith(selector)]
     return found[0] if len(found) == 1 else None
+
+
+def _slices(gpu: Gpu) -> tuple[str, ...]:
+    return tuple(instance.uuid for instance in gpu.mig.value.instances) if isinstance(gpu.mig, Known) else ()
 
 
 def _pci(address: str) -> str:
@@ -101,9 +106,12 @@ def _pci(address: str) -> str:
 
 def _chosen(cards: Sequence[Gpu], host: Sequence[Gpu], warnings: tuple[str, ...]) -> Choice:
     uuids = tuple(gpu.uuid for gpu in cards if gpu.uuid)  # a card that never answered has none
+    return Choice(uuids, uuids, len(cards) == len(host), (), warnings, _archs(cards))
+
+
+def _archs(cards: Iterable[Gpu]) -> tuple[str, ...]:
     known = [gpu.compute_capability for gpu in cards]
-    archs = tuple(str(one.value) for one in known if isinstance(one, Known))
-    return Choice(uuids, uuids, len(cards) == len(host), (), warnings, archs)
+    return tuple(str(one.value) for one in known if isinstance(one, Known))
 
 
 def _apart(cards: Sequence[Gpu], host: Sequence[Gpu]) -> tuple[str, ...]:

@@ -193,6 +193,16 @@ def test_a_port_can_be_kept_to_this_host() -> None:
     assert plan(bare(["vllm", "serve", "m"]), sets={"address": "127.0.0.1"}).argv[-2:] == ("--host", "127.0.0.1")
 
 
+def test_on_the_hosts_network_the_port_is_the_engines_own() -> None:
+    of = bare("docker run --network host vllm/vllm-openai:v1 --model m")
+    made = plan(of, settings=settings(policy={"host_network": True}), sets={"port": "8300"})
+    assert made.container is not None
+    assert made.container.body["Cmd"][-2:] == ["--port", "8300"]
+    assert not host_config(made)["PortBindings"]
+    assert made.engine is not None
+    assert made.engine.port == 8300
+
+
 def test_a_profile_adds_mounts_and_room_within_what_the_site_allows() -> None:
     site = {"mounts": ["/srv/cache/vllm:/root/.cache/vllm"], "shm_size": "16GiB"}
     host = host_config(plan(site=site))
@@ -412,8 +422,11 @@ def test_a_set_that_fits_nowhere_is_a_usage_error() -> None:
 
 
 def test_a_secret_is_not_taken_from_a_command_line() -> None:
-    with pytest.raises(SecretSet, match="HF_TOKEN"):
-        plan(sets={"variables.HF_TOKEN": "hf_x"})
+    for key in ("variables.HF_TOKEN", "HF_TOKEN", "env.HF_TOKEN"):
+        with pytest.raises(SecretSet, match="HF_TOKEN"):
+            plan(sets={key: "hf_x"})
+    named = plan(sets={"env.HF_TOKEN": "secret:HF_TOKEN", "secrets.HF_TOKEN": "/run/hf"})
+    assert named.secrets == {"HF_TOKEN": "/run/hf"}
 
 
 def test_a_profile_for_another_state_of_the_recipe_warns_with_the_words_that_are_gone() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from agent.host.gpu import Mig, MigInstance
 from agent.host.reading import Known, Unknown
 from agent.plan.gpu_body import in_body
 from agent.plan.gpus import Choice
@@ -40,6 +42,15 @@ def test_cards_are_chosen_by_index_uuid_or_pci_address(chosen: list[str]) -> Non
     assert made.gpus == ("GPU-0001", "GPU-0003")
     assert host_config(made)["DeviceRequests"] == [{**ALL, "Count": 0, "DeviceIDs": ["GPU-0001", "GPU-0003"]}]
     assert "the launch's cards are replaced by the chosen ones: GPU-0001, GPU-0003" in made.warnings
+
+
+def test_a_slice_is_chosen_by_its_uuid() -> None:
+    size = Known(Bytes.gib(10), NOW)
+    slices = tuple(MigInstance(f"MIG-{at}", at, 0, size, Known(Bytes(0), NOW)) for at in range(2))
+    host = Known((replace(card(0), mig=Known(Mig(True, True, slices), NOW)),), NOW)
+    made = plan(gpus=host, sets={"gpus": "MIG-0,MIG-1"})
+    assert made.gpus == ("MIG-0", "MIG-1")
+    assert host_config(made)["DeviceRequests"][0]["DeviceIDs"] == ["MIG-0", "MIG-1"]
 
 
 def test_more_cards_than_the_launch_needs_are_a_question() -> None:
