@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -96,17 +96,28 @@ async def preflight(record: Deployment, seen: Seen, work: Work) -> Outcome:
     refusing = [one for one in findings if one.refuses and one.check not in accepted]
     if not refusing:
         return Outcome(findings=findings)
-    first, others = refusing[0], len(refusing) - 1
-    more = f" (and {others} more: {', '.join(one.check for one in refusing[1:])})" if others else ""
-    need = f", needs {first.need}" if first.need else ""
-    sentence = f"cannot start {record.slug}: {first.check}: {first.found}{need}{more}"
+    sentence = f"cannot start {record.slug}: {'; '.join(said(one) for one in refusing)}"
     error = {
-        "code": f"preflight.{first.check.replace('.', '_')}",
+        "code": f"preflight.{refusing[0].check.replace('.', '_')}",
         "message": sentence,
-        "hint": first.hint,
+        "hint": cures(refusing),
         "details": {"findings": [one.to_json() for one in findings]},
     }
     return Outcome(findings=findings, refused=sentence, error=error)
+
+
+def said(finding: Finding) -> str:
+    """What was found, what is needed and where that is stated; a person who mends one thing wants to know of all."""
+    need = f", needs {finding.need}" if finding.need else ""
+    stated = f" (stated: {finding.origin})" if finding.origin else ""
+    return f"{finding.check}: {finding.found}{need}{stated}"
+
+
+def cures(findings: Sequence[Finding]) -> str:
+    """What to do about each, by its check's name where there are several."""
+    if len(findings) == 1:
+        return findings[0].hint
+    return "; ".join(f"{one.check}: {one.hint}" for one in findings if one.hint)
 
 
 async def prepare_image(record: Deployment, work: Work) -> Outcome:

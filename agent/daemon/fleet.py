@@ -179,8 +179,7 @@ class Fleet:
     async def _bring_up(self, slug: str, board: Board | None) -> None:
         now = self._clock.now().wall
         for operation in await self._store.operations(slug, open_only=True):
-            now_at = follow(operation, board.record if board else None, now)
-            now_at = refused(now_at, board, now)
+            now_at = follow(refused(operation, board, now), board.record if board else None, now)
             if now_at.state == "done" and operation.kind in STARTS and board is not None and board.sample is None:
                 continue  # it runs, and has not been looked at once: its endpoint is not known yet
             if board is not None and board.progress and not now_at.over:
@@ -336,11 +335,10 @@ def same_runtime(running: Plan, wanted: Plan) -> None:
 
 
 def refused(operation: Operation, board: Board | None, now: float) -> Operation:
-    """A deploy whose preparation said no ends with that refusal, findings and all."""
-    if operation.over or operation.kind != DEPLOY or board is None or board.refused is None:
+    """What a person asked to start ends with the refusal of its preparation, findings and all, also where the agent
+    itself goes on trying."""
+    if operation.over or operation.kind not in STARTS or board is None or board.refused is None:
         return operation
-    if board.record.next_plan == operation.plan_id or board.refused.plan_id != operation.plan_id:
-        return operation
-    if board.record.state is State.BACKOFF:
+    if board.refused.plan_id != (operation.plan_id or board.record.target):
         return operation
     return replace(fail(operation, board.refused.error["message"], now), error=board.refused.error)

@@ -13,7 +13,19 @@ import structlog
 from agent.action.adopt import adopt
 from agent.action.decide import decide
 from agent.action.execute import Work, execute
-from agent.action.model import AskCanary, Forget, Nothing, Preflight, PrepareImage, Released, Settle, Step, Wait
+from agent.action.model import (
+    AskCanary,
+    Create,
+    Forget,
+    Nothing,
+    Preflight,
+    PrepareImage,
+    Released,
+    Settle,
+    Start,
+    Step,
+    Wait,
+)
 from agent.action.record import RESTING, Deployment
 from agent.action.release import members
 from agent.action.seen import Seen
@@ -100,6 +112,7 @@ class Loop:
     async def change(self, wish: Callable[[Deployment], Deployment]) -> Deployment:
         """Apply what a person asked. It is on disk when this returns; a long step gives way to it."""
         self.record = wish(self.record)
+        self._refused = None
         self._wishes += 1
         self._asked.set()
         await self._rooms.store.save(self.record)
@@ -209,8 +222,10 @@ class Loop:
 
     def _note(self, step: Step, outcome: Outcome) -> None:
         """Findings and refusals stay on the board until the next preparation."""
+        if isinstance(step, Preflight | PrepareImage | Create | Start):
+            self._refused = None
         if isinstance(step, Preflight):
-            self._findings, self._refused = outcome.findings, None
+            self._findings = outcome.findings
         if outcome.refused is not None:
             error = outcome.error or {"code": "refused", "message": outcome.refused, "hint": "", "details": {}}
             self._refused = Refusal(self.record.target, error)
