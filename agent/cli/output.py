@@ -55,10 +55,13 @@ def table(rows: Sequence[Sequence[str]], head: Sequence[str], colours: bool) -> 
 
 
 class Progress:
-    """One line on stderr that is rewritten on a terminal, and printed when it changes elsewhere."""
+    """One line on stderr that is rewritten on a terminal, and printed when it changes elsewhere.
+
+    None with -o json: what is on stderr then is the error object and nothing else.
+    """
 
     def __init__(self, arguments: Namespace) -> None:
-        self._quiet = arguments.quiet
+        self._quiet = arguments.quiet or arguments.json
         self._live = sys.stderr.isatty()
         self._last = ""
 
