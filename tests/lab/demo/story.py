@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import time
 import urllib.request
 from collections.abc import Callable
@@ -41,11 +42,10 @@ def deploy(stage: Stage) -> None:
     stage.screen.title("1. A recipe becomes a running engine")
     stage.screen.event("$", "agentctl deploy demo --yes --wait")
     command = stage.agent.ctl("deploy", "demo", "--yes", "--wait", "--quiet")
-    until(stage, "ready")
-    url, trouble = command.communicate(timeout=PATIENCE_S)
-    if command.returncode != 0:
-        raise Failed(f"agentctl deploy ended with {command.returncode}: {trouble.strip()}")
-    stage.screen.event("endpoint", url.strip())
+    while command.poll() is None:
+        watch(stage, LOOK_S)
+    watch(stage, 0.0)
+    stage.screen.event("endpoint", said(command).strip())
 
 
 def serve(stage: Stage) -> None:
@@ -132,11 +132,15 @@ def finish(stage: Stage) -> None:
 def show_command(stage: Stage, *words: str) -> None:
     """A command of agentctl and what it says."""
     stage.screen.event("$", f"agentctl {' '.join(words)}")
-    command = stage.agent.ctl(*words)
-    said, trouble = command.communicate(timeout=PATIENCE_S)
+    stage.screen.more(*said(stage.agent.ctl(*words)).splitlines())
+
+
+def said(command: subprocess.Popen[str]) -> str:
+    """What a command of agentctl prints. Raises Failed where it fails, with its own words."""
+    text, trouble = command.communicate(timeout=PATIENCE_S)
     if command.returncode != 0:
-        raise Failed(f"agentctl {words[0]} ended with {command.returncode}: {trouble.strip()}")
-    stage.screen.more(*said.splitlines())
+        raise Failed(f"the command ended with {command.returncode}: {' '.join(trouble.split())}")
+    return text
 
 
 # ── waiting ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -158,11 +162,14 @@ def until(stage: Stage, *states: str) -> None:
 
 
 def watch(stage: Stage, seconds: float) -> None:
-    """Shows what happens for a while."""
+    """Shows what happens for a while, and what has happened already."""
     end = time.monotonic() + seconds
-    while (left := end - time.monotonic()) > 0:
-        if (event := stage.events.next(min(left, LOOK_S))) is not None:
+    while True:
+        left = end - time.monotonic()
+        if (event := stage.events.next(min(max(left, 0.0), LOOK_S))) is not None:
             show(stage, event)
+        elif left <= 0:
+            return
         else:
             show_progress(stage)
 
