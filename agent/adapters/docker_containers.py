@@ -104,7 +104,7 @@ def remove(client: APIClient, container_id: str, deadline: float) -> None:
         if not is_gone(error) and not is_going(error):
             raise
     while _holds(client, container_id, name):
-        if time.monotonic() > deadline:
+        if time.monotonic() + LOOK_S > deadline:
             raise TimeoutError
         time.sleep(LOOK_S)
 

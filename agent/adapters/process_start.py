@@ -67,7 +67,7 @@ def start(record: Record, rotation: LogRotation, deadline: float) -> int:
     `posix_spawn` rather than `subprocess`: the agent does not wait for it, and may end before it.
     """
     stub = [sys.executable, "-I", "-S", str(STUB), str(record.folder), record.cwd]
-    argv = [*_scope(record.name), *stub, str(rotation.max_bytes), str(rotation.files)]
+    argv = [*scope(record.name), *stub, str(rotation.max_bytes), str(rotation.files)]
     pid = os.posix_spawn(
         argv[0],
         argv,
@@ -103,7 +103,7 @@ def _output_to(path: Path) -> list[tuple[int, int, str, int, int] | tuple[int, i
     ]
 
 
-def _scope(name: str) -> tuple[str, ...]:
+def scope(name: str) -> tuple[str, ...]:
     """`systemd-run --scope` becomes the command itself; the scope ends with the last process in it."""
     tool = _systemd_run()
     if tool is None:

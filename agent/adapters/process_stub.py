@@ -33,6 +33,7 @@ import time
 TICK_S = 0.5
 INSIST_S = 600
 PR_SET_CHILD_SUBREAPER = 36
+PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 47, 4
 WATCHED = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 COPY = 1 << 20
 
@@ -42,7 +43,10 @@ def main(folder: str, cwd: str, max_bytes: int, files: int) -> int:
     umask = os.umask(0o077)
     os.chdir(folder)
     ears = listen()
-    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    prctl = ctypes.CDLL(None).prctl
+    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    # The agent's unit may give it capabilities to look at other users' processes; no engine gets them.
+    prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
     log = os.open("log", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o640)
     pid, error = launch(words("argv"), words("environ"), cwd, (log, umask))
     os.unlink("environ")

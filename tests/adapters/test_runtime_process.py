@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
+import shutil
 import signal
 import sys
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -14,14 +17,17 @@ from typing import Any
 import pytest
 
 from agent.adapters import process_records as records
+from agent.adapters import process_start
 from agent.adapters import process_table as processes
 from agent.adapters.process_runtime import ProcessRuntime
 from agent.adapters.process_start import LogRotation
 from agent.container.labels import Identity, labels_for
 from agent.container.port import ContainerSpec, RunState
-from agent.container.trouble import RuntimeRejected, StillRuns
+from agent.container.trouble import RuntimeRejected, RuntimeSilent, StillRuns
 from tests.adapters.processes import end_all
 from tests.container.contract import logged, until, view_in
+from tests.lab import systemd
+from tests.lab.engine import Engine
 
 WAITS = "import time\nprint('up', flush=True)\ntime.sleep(600)"
 BURROWS = """
@@ -298,6 +304,32 @@ async def test_the_log_is_bounded_and_followed_across_rotations(tmp_path: Path) 
         end_all(bench.root)
 
 
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root and setpriv")
+async def test_an_engine_gets_none_of_the_agent_s_capabilities(tmp_path: Path) -> None:
+    """A unit gives them as ambient ones, which would go on to whatever is started."""
+    (tmp_path / "argv").write_bytes(b"/bin/grep\0Cap\0/proc/self/status\0")
+    (tmp_path / "environ").write_bytes(b"")
+    as_unit = ("setpriv", "--securebits", "+noroot", "--inh-caps", "+kill", "--ambient-caps", "+kill", "--")
+    stub = (sys.executable, "-I", "-S", str(process_start.STUB), str(tmp_path), "/", "0", "1")
+    probe = await asyncio.create_subprocess_exec(*as_unit, "grep", "CapAmb", "/proc/self/status", stdout=-1)
+    assert (await probe.communicate())[0].split()[1] != b"0" * 16, "the probe has one"
+    wrapper = await asyncio.create_subprocess_exec(*as_unit, *stub)
+    assert await wrapper.wait() == 0
+    held = dict(line.split(":\t") for line in (tmp_path / "log").read_text().splitlines())
+    assert (held["CapEff"], held["CapPrm"], held["CapAmb"]) == ("0" * 16,) * 3
+
+
+@pytest.mark.docker
+@pytest.mark.systemd
+def test_where_systemd_runs_an_engine_has_a_scope_of_its_own(
+    lab_engine: Engine, systemd_tools: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process_start, "_systemd_run", lambda: "systemd-run")
+    with systemd.booted(lab_engine, "scopes") as machine:
+        told = machine.run(*process_start.scope("engine 1"), "cat", "/proc/self/cgroup")
+    assert re.search(r"/run-[^/]+\.scope$", told, re.MULTILINE)
+
+
 async def test_the_wrapper_survives_the_end_of_the_agent(tmp_path: Path) -> None:
     """Started from another process that ends at once, an engine runs on and its exit code is learned."""
     root = tmp_path / "processes"
@@ -331,10 +363,6 @@ asyncio.run(main())
 
 
 async def test_a_disk_that_hangs_costs_a_call_its_deadline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import threading
-
-    from agent.container.trouble import RuntimeSilent
-
     release = threading.Event()
     monkeypatch.setattr(records, "folders", lambda root: release.wait(30) and iter(()))
     runtime = ProcessRuntime(tmp_path, LogRotation(0, 3), timeout_s=0.2)
