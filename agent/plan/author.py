@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from agent.launch.model import CommandLaunch, ContainerLaunch, Context
-from agent.launch.refusal import FileUnread, UnknownDirectory, UnknownSubstitution, UnknownVariable
+from agent.launch.refusal import FileUnread, LaunchRefused, UnknownDirectory, UnknownSubstitution, UnknownVariable
 from agent.plan.model import Missing
 from agent.plan.secrets import hidden_variables, is_secret
 from agent.profile.document import Profile
@@ -44,7 +44,11 @@ def known(settings: Settings, profile: Profile) -> Known:
 
 
 def reading(read: Callable[[Context], T], context: Context) -> tuple[T | None, tuple[Missing, ...]]:
-    """What `read` makes of the launch, with every unknown name listed and standing for itself in the result."""
+    """What `read` makes of the launch, with every unknown name listed and standing for itself in the result.
+
+    None where a name cannot stand for itself (a port must be a number): what is missing comes first. Raises
+    LaunchRefused for a launch of which nothing is missing.
+    """
     missing: dict[str, Missing] = {}
     for _ in range(ROUNDS):
         try:
@@ -63,6 +67,10 @@ def reading(read: Callable[[Context], T], context: Context) -> tuple[T | None, t
         except FileUnread as error:
             found = [_file(error.details["path"], error.details["flag"])]
             context = replace(context, env_files={**context.env_files, error.details["path"]: ""})
+        except LaunchRefused:
+            if not missing:
+                raise
+            break
         missing |= {entry.key: entry for entry in found}
     return None, tuple(missing.values())
 

@@ -168,7 +168,7 @@ def _container(inputs: Inputs, run: Run) -> ContainerPlan | None:
 
 
 def _missing(stage: Stage, run: Run, secrets: list[Missing]) -> tuple[Missing, ...]:
-    found = [*stage.drafted.missing, *run.made.missing, *run.choice.missing, *gaps.of_engine(run.engine)]
+    found = [*stage.drafted.missing, *run.made.missing, *run.choice.missing, *gaps.of_engine(run.engine, stage.drafted)]
     if run.image is not None and run.image.how == "build":
         found.extend(image_gaps(stage.profile))
     declared = gaps.still_missing([*found, *secrets], stage.profile, run.image)

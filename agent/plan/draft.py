@@ -53,8 +53,10 @@ def _published(recipe: Recipe, profile: Profile, context: Context) -> Draft:
     if recipe.format == "compose":
         context, read = _beside(recipe, context), _services
     pieces, missing = reading(lambda known: read(text, known), context)
+    if pieces is None:
+        return Draft(None, "", missing=missing)
     wanted = profile.launch.service.value if profile.launch.service else None
-    return _one_of(pieces or (), missing, wanted)
+    return _one_of(pieces, missing, wanted)
 
 
 def _place(recipe: Recipe) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from agent.engines.model import EngineLaunch
+from agent.plan.draft import Draft
 from agent.plan.model import ImagePlan, Missing
 from agent.plan.secrets import references
 from agent.profile.document import Gap, Profile
@@ -56,9 +57,10 @@ def of_hosts(profile: Profile) -> Iterator[Missing]:
         yield Missing("requirements.hosts", why, how)
 
 
-def of_engine(engine: EngineLaunch | None) -> Iterator[Missing]:
-    """An engine that nobody names cannot be watched."""
-    if engine is None:
+def of_engine(engine: EngineLaunch | None, drafted: Draft) -> Iterator[Missing]:
+    """An engine that nobody names cannot be watched; of a launch that lacks its variables, nothing is known yet."""
+    unread = drafted.launch is None and any(not entry.key.startswith("launch.") for entry in drafted.missing)
+    if engine is None and not unread:
         yield Missing("engine.kind", "nothing says which engine serves", "--set engine.kind=vllm (or another)")
 
 

@@ -117,6 +117,23 @@ def test_variables_without_a_value_are_missing_and_stand_for_themselves() -> Non
     assert host_config(made)["Binds"] == ["$MODELS:/models:ro", "$CACHE/triton:/root/.triton"]
 
 
+@pytest.mark.parametrize(
+    "launch",
+    [
+        ["docker", "run", "-p", "$PORT:$PORT", "-v", "$MODELS:/m", "img", "--port", "$PORT"],
+        "docker run -p $PORT:$PORT -v $MODELS:/m img --port $PORT",
+        ["docker", "run", "-p", "$PORT:8000", "--memory", "$MODELS", "img"],
+    ],
+    ids=["words", "line", "several"],
+)
+def test_a_variable_that_must_be_a_number_is_missing_and_nothing_else_is_said(launch: Any) -> None:
+    """A launch that cannot be read without its variables is no launch that is wrong."""
+    made = plan(bare(launch), settings=settings(variables={}))
+    assert {entry.key for entry in made.missing} == {"variables.PORT", "variables.MODELS"}
+    assert made.container is None
+    assert "missing-variable" not in json.dumps(to_json(made))
+
+
 def test_a_missing_key_can_be_set() -> None:
     first = plan(settings=settings(variables={}))
     sets = {entry.key: "/srv/x" for entry in first.missing}
