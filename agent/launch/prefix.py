@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from agent.launch.model import LaunchWarning
+
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=(.*)", re.DOTALL)
 _PLAIN = ("exec", "time", "nohup", "command", "builtin", "setsid", "stdbuf", "ionice", "unbuffer")
 _SUDO_VALUES = ("-u", "-g", "-h", "-p", "-C", "-T", "-r", "-t", "--user", "--group")
@@ -17,7 +19,6 @@ class Prefix:
 
     argv: tuple[str, ...]
     env: dict[str, str] = field(default_factory=dict)
-    cwd: str | None = None
     wrapper: tuple[str, ...] = ()
 
 
@@ -33,7 +34,7 @@ def stripped(words: Sequence[str]) -> Prefix:
         if at == first:
             break
         wrapper.extend(word for word in words[first:at] if not _ASSIGNMENT.fullmatch(word))
-    return Prefix(tuple(words[at:]), env, None, tuple(wrapper))
+    return Prefix(tuple(words[at:]), env, tuple(wrapper))
 
 
 def _past_one(words: Sequence[str], at: int, env: dict[str, str]) -> int:
@@ -43,8 +44,11 @@ def _past_one(words: Sequence[str], at: int, env: dict[str, str]) -> int:
         env[found[1]] = found[3]
         return at + 1
     name = word.rpartition("/")[2]
-    if name in ("sudo", "doas", "env"):
-        return _past_options(words, at + 1, _SUDO_VALUES if name != "env" else ("-u", "--unset", "-C", "--chdir"))
+    if name == "env":
+        # With options it changes the directory or takes variables away, and then it is a program of its own.
+        return at if words[at + 1 : at + 2] and words[at + 1].startswith("-") else at + 1
+    if name in ("sudo", "doas"):
+        return _past_options(words, at + 1, _SUDO_VALUES)
     if name in ("nice", "ionice", "chrt", "taskset", "numactl", "timeout", "stdbuf", "flock"):
         return _past_tool(words, at, name)
     return at + 1 if name in _PLAIN else at
@@ -73,3 +77,15 @@ def _past_tool(words: Sequence[str], at: int, name: str) -> int:
     """A tool with options and, for some, an operand before the command."""
     after = _past_options(words, at + 1, _TOOL_VALUES.get(name, ()))
     return min(after + _OPERANDS.get(name, 0), len(words))
+
+
+_FELT = frozenset({"nice", "ionice", "chrt", "taskset", "numactl", "timeout", "stdbuf", "flock"})
+
+
+def warnings(prefix: Prefix) -> list[LaunchWarning]:
+    """Wrappers that the program would have felt, and that are set aside all the same."""
+    felt = [word for word in prefix.wrapper if word.rpartition("/")[2] in _FELT]
+    if not felt:
+        return []
+    said = f"{' '.join(prefix.wrapper)} stands before the command, and is set aside"
+    return [LaunchWarning("command.wrapper", said)]

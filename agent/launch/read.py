@@ -13,6 +13,7 @@ from agent.launch.expand import Expander
 from agent.launch.inline import word_of
 from agent.launch.model import LARGEST, CommandLaunch, ContainerLaunch, Context, Piece
 from agent.launch.prefix import stripped
+from agent.launch.prefix import warnings as felt
 from agent.launch.refusal import NoLaunch
 from agent.launch.shell import read_text
 
@@ -43,7 +44,7 @@ def launch_from_words(words: Sequence[str], context: Context, expander: Expander
     if cli.is_tool(prefix.argv[0]):
         launch = launch_of(cli.parse(prefix.argv, with_env(context, prefix.env)), context)
         return replace(launch, warnings=(*warnings, *launch.warnings))
-    return CommandLaunch(prefix.argv, prefix.env, prefix.cwd or context.cwd, warnings, prefix.wrapper)
+    return CommandLaunch(prefix.argv, prefix.env, context.cwd, (*warnings, *felt(prefix)), prefix.wrapper)
 
 
 def _refuse_unreadable(text: str) -> None:

@@ -20,12 +20,14 @@ from agent.launch.model import (
     StepKind,
 )
 from agent.launch.prefix import stripped
+from agent.launch.prefix import warnings as felt
 from agent.launch.refusal import LaunchRefused, NoLaunch, Placeholder, ShellConstruct
 from agent.launch.statements import Simple, statements
 from agent.launch.steps import is_known, step_of
 from agent.launch.substitute import make_variables
 from agent.launch.words import Word
 
+_UNFILLED = re.compile(r"<[^<>]*>")
 _EXPORTS = ("export", "declare", "typeset", "readonly", "local")
 _LAUNCH_LIKE = re.compile(
     r"\b(?:docker|podman|nerdctl)\b[^\n]*?\s(?:run|create)\b|\b(?:vllm|sglang)\s+serve\b|\bllama-server\b|\btrtllm-serve\b"
@@ -70,6 +72,7 @@ class _Reader:
     lists: dict[str, list[str]] = field(default_factory=dict)
     pieces: list[Piece] = field(default_factory=list)
     launches: int = 0
+    tested: bool = False
 
     def _add(self, launch: ContainerLaunch | CommandLaunch) -> None:
         self.pieces.append(launch)
@@ -79,6 +82,8 @@ class _Reader:
 
     def take(self, command: Simple, *, only: bool) -> None:
         """Read one simple command."""
+        self.tested = command.before == "&&" and self.tested
+        command.compound = command.compound or self.tested or command.before == "||"
         if command.broken is not None:
             self._broken(command, command.broken)
             return
@@ -100,7 +105,7 @@ class _Reader:
             expander = self._expander()
             fields = [text for item in items for text in expander.fields(item)]
             plain = name.removesuffix("+")
-            if expander.missing or expander.unknown_commands:
+            if command.compound or expander.missing or expander.unknown_commands:
                 self.lists.pop(plain, None)
                 self._note(command, f"{name}=(…)", expander)
                 continue
@@ -131,7 +136,7 @@ class _Reader:
                 names[assignments.letters(word)] = None
                 continue
             value = expander.joined(assignments.value(word, found))
-            names[found[1]] = self._keep(found, value, expander)
+            names[found[1]] = self._keep(found, value, expander, doubtful=command.compound)
         if exported or all(name in self.exported for name in names):
             self.exported |= set(names)
         known = {name: value for name, value in names.items() if name and not name.startswith("-")}
@@ -141,13 +146,18 @@ class _Reader:
         )
         self.pieces.append(step)
 
-    def _keep(self, found: re.Match[str], value: str, expander: Expander) -> str | None:
-        """Remember an assignment; one whose value is not known makes the variable unknown, unless the site knows it."""
-        if expander.missing or expander.unknown_commands:
-            self.assigned.pop(found[1], None)
+    def _keep(self, found: re.Match[str], value: str, expander: Expander, *, doubtful: bool) -> str | None:
+        """Remember an assignment, unless its value or whether it happens is not known: then only the site may know it.
+
+        A value still to be filled in (`<your token>`) does not hide one that the site has.
+        """
+        name = found[1]
+        unfilled = _UNFILLED.fullmatch(value) is not None and self.context.lookup(name) is not None
+        if doubtful or unfilled or expander.missing or expander.unknown_commands:
+            self.assigned = {key: text for key, text in self.assigned.items() if key != name}
             return None
-        before = (self._expander().lookup(found[1]) or "") if found[2] else ""
-        self.assigned = {**self.assigned, found[1]: before + value}
+        before = (self._expander().lookup(name) or "") if found[2] else ""
+        self.assigned = {**self.assigned, name: before + value}
         return before + value
 
     def _command(self, command: Simple, words: list[Word], *, only: bool) -> None:
@@ -173,6 +183,7 @@ class _Reader:
         prefix = stripped(argv)
         warnings = (*expander.warnings, *_piped(command))
         if not cli.is_launch(prefix.argv):
+            warnings = (*warnings, *felt(prefix))
             return CommandLaunch(prefix.argv, prefix.env, self.context.cwd, warnings, prefix.wrapper, command.text)
         launch = launch_of(cli.parse(prefix.argv, self._environment(prefix.env)), self._environment(prefix.env))
         return replace(launch, warnings=(*warnings, *launch.warnings), text=command.text)
@@ -190,6 +201,7 @@ class _Reader:
         if why:
             step = replace(step, argv=(), facts={}, why=why)
         self.pieces.append(step)
+        self.tested = self.tested or prefix.argv[:1] in (("[",), ("[[",), ("test",))
         if step.kind is StepKind.CHDIR or prefix.argv[:1] == ("cd",):
             self._chdir(step)
 
@@ -209,10 +221,10 @@ class _Reader:
 def _refuse_conditions(command: Simple) -> None:
     if command.placeholder:
         raise Placeholder(missing=[command.placeholder], word=command.placeholder)
-    if command.compound:
-        raise ShellConstruct(word=command.text[:60], why="it stands within a condition, a loop or a function")
     if command.before == "||":
         raise ShellConstruct(word=command.text[:60], why="whether it runs depends on the command before it")
+    if command.compound:
+        raise ShellConstruct(word=command.text[:60], why="it stands within a condition, a loop or a function")
 
 
 def _piped(command: Simple) -> list[LaunchWarning]:

@@ -94,6 +94,10 @@ REFUSED = [
     ("run() {\ndocker run img\n}", ShellConstruct, "function"),
     ("(cd x && docker run img)", ShellConstruct, "condition"),
     ("docker run a || docker run b", ShellConstruct, "depends"),
+    ("[ -d x ] && docker run a", ShellConstruct, "condition"),
+    ("if [ -d x ]; then A=1; else A=2; fi\ndocker run img $A", UnknownVariable, "A"),
+    ("[ -z x ] && A=1\ndocker run img $A", UnknownVariable, "A"),
+    ("A=1 || A=2\ndocker run img $A", UnknownVariable, "A"),
     ("docker run -it (--rm) img", CliRejects, "image"),
     ("docker run -d --name x\n  -p 80:80 img", CliRejects, "backslash"),
     ("docker run -v a:/b \\ # a comment\n img", CliRejects, "reference"),
@@ -151,6 +155,22 @@ def test_assignments_before_the_command_are_its_environment():
     assert only(read_shell("A=1 docker run -e A img", SITE)).body["Env"] == ["A=1"]
     with pytest.raises(UnknownVariable):
         read_shell("A=1 docker run img $A", SITE)
+
+
+def test_a_value_to_be_filled_in_does_not_hide_the_sites():
+    """`export TOKEN="<your token>"` is a place, and the site may have filled it."""
+    text = 'export TWO="<your value>" NEW="<your other>"\ndocker run -e TWO img "$NEW"'
+    launch = next(piece for piece in read_shell(text, SITE) if isinstance(piece, ContainerLaunch))
+    assert launch.body["Env"] == ["TWO=x y"]
+    assert launch.body["Cmd"] == ["<your other>"]
+    assert [warning.code for warning in launch.warnings] == ["word.placeholder"]
+
+
+def test_wrappers_that_a_program_feels_are_told():
+    """They are set aside, and that is said."""
+    launch = only(read_shell("numactl -N 0 vllm serve m", SITE))
+    assert [warning.code for warning in launch.warnings] == ["command.wrapper"]
+    assert only(read_shell("env -i vllm serve m", SITE)).argv[0] == "env"
 
 
 STEPS = [
