@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from agent.action.record import Deployment, Takedown
 from agent.action.seen import Release, Survivor
 from agent.container.port import ContainerView, Runtime
+from agent.engines.model import FailureClass
 from agent.host.gpu import Gpu
 from agent.host.port import GpuSource, Processes, Sockets
 from agent.host.process import Process
@@ -35,9 +36,15 @@ async def prove(proof: Proof, plan: Plan, record: Deployment) -> Release:
     held: list[str] = []
     unknown: list[str] = []
     await name_held(proof, plan, held)
-    await ports_held(proof, plan, held, unknown)
+    if not without_port(record):
+        await ports_held(proof, plan, held, unknown)
     await cards_held(proof, plan, record, held, unknown)
     return Release(tuple(held), tuple(unknown))
+
+
+def without_port(record: Deployment) -> bool:
+    """It ended because its port was somebody else's: whoever listens there now is not what is left of it."""
+    return record.fault is not None and record.fault.failure == FailureClass.PORT.value
 
 
 async def name_held(proof: Proof, plan: Plan, held: list[str]) -> None:
