@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agent.launch.cli import CommandLine
-from agent.launch.container import config
+from agent.launch.config import config
 from agent.launch.flags import gpus, networks, ports, volumes
 from agent.launch.flags.kinds import Given, refuse
 from agent.launch.flags.ports import Published

@@ -10,54 +10,18 @@ _PART = re.compile(r"[A-Za-z0-9_.-]+")
 _SYSTEM = re.compile(r"([A-Za-z0-9_-]+)(?:\(([A-Za-z0-9_.-]*)\))?")
 
 SYSTEMS = frozenset(
-    [
-        "aix",
-        "android",
-        "darwin",
-        "dragonfly",
-        "freebsd",
-        "hurd",
-        "illumos",
-        "ios",
-        "js",
-        "linux",
-        "nacl",
-        "netbsd",
-        "openbsd",
-        "plan9",
-        "solaris",
-        "windows",
-        "zos",
-    ]
-)
+    (
+        "aix", "android", "darwin", "dragonfly", "freebsd", "hurd", "illumos", "ios", "js", "linux", "nacl",
+        "netbsd", "openbsd", "plan9", "solaris", "windows", "zos",
+    )
+)  # fmt: skip
 ARCHITECTURES = frozenset(
-    [
-        "386",
-        "amd64",
-        "amd64p32",
-        "arm",
-        "armbe",
-        "arm64",
-        "arm64be",
-        "ppc64",
-        "ppc64le",
-        "loong64",
-        "mips",
-        "mipsle",
-        "mips64",
-        "mips64le",
-        "mips64p32",
-        "mips64p32le",
-        "ppc",
-        "riscv",
-        "riscv64",
-        "s390",
-        "s390x",
-        "sparc",
-        "sparc64",
-        "wasm",
-    ]
-)
+    (
+        "386", "amd64", "amd64p32", "arm", "armbe", "arm64", "arm64be", "ppc64", "ppc64le", "loong64", "mips",
+        "mipsle", "mips64", "mips64le", "mips64p32", "mips64p32le", "ppc", "riscv", "riscv64", "s390", "s390x",
+        "sparc", "sparc64", "wasm",
+    )
+)  # fmt: skip
 _ARCHITECTURE_NAMES = {
     "i386": ("386", ""),
     "x86_64": ("amd64", None),

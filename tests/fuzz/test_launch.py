@@ -2,6 +2,8 @@
 
 The docker CLI talks to an engine that only records, so nothing is created. Where the parser refuses what a judge
 takes, it must be one of the few things that no container body, or no reader without a shell, can carry.
+
+`RECIPE_AGENT_FUZZ_EXAMPLES` sets how many examples are tried (300; the words and texts three times as many).
 """
 
 from __future__ import annotations

@@ -10,24 +10,11 @@ from agent.launch.golang import Malformed
 from agent.launch.model import Context
 
 ULIMITS = frozenset(
-    [
-        "core",
-        "cpu",
-        "data",
-        "fsize",
-        "locks",
-        "memlock",
-        "msgqueue",
-        "nice",
-        "nofile",
-        "nproc",
-        "rss",
-        "rtprio",
-        "rttime",
-        "sigpending",
-        "stack",
-    ]
-)
+    (
+        "core", "cpu", "data", "fsize", "locks", "memlock", "msgqueue", "nice", "nofile", "nproc", "rss",
+        "rtprio", "rttime", "sigpending", "stack",
+    )
+)  # fmt: skip
 
 
 def ulimit(value: str, _: Context) -> dict[str, Any]:

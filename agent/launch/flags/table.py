@@ -42,17 +42,11 @@ def _sysctl(value: str, _: Context) -> str:
 
 
 _SYSCTLS = frozenset(
-    [
-        "kernel.msgmax",
-        "kernel.msgmnb",
-        "kernel.msgmni",
-        "kernel.sem",
-        "kernel.shmall",
-        "kernel.shmmax",
-        "kernel.shmmni",
-        "kernel.shm_rmid_forced",
-    ]
-)
+    (
+        "kernel.msgmax", "kernel.msgmnb", "kernel.msgmni", "kernel.sem", "kernel.shmall", "kernel.shmmax",
+        "kernel.shmmni", "kernel.shm_rmid_forced",
+    )
+)  # fmt: skip
 
 FLAGS: tuple[Flag, ...] = (
     _many("add-host", networks.extra_host),
