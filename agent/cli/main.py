@@ -18,6 +18,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "preflight": ("preflight", "check this host against a recipe, touch nothing"),
     "build": ("image", "build a recipe's image"),
     "pull": ("image", "pull a recipe's image"),
+    "image": ("images", "save, load and prune images"),
     "doctor": ("doctor", "check this host without a recipe"),
     "deploy": ("deploy", "plan, check, fetch and start a recipe"),
     "status": ("status", "state of the deployments, each with its reason"),
@@ -53,8 +54,12 @@ EXIT_BY_CODE = {
     "not_found": 4,
     "agent": 5,
     "timeout": 6,
+    "recipe.not_found": 4,
+    "recipe.foreign_host": 3,
+    "image.incomplete": 3,
+    "plan.stored": 1,
 }
-"""The first word of an error that the agent answered → exit code; others are 1."""
+"""An error that the agent answered, by its whole code or by the first word of it → exit code; others are 1."""
 
 VALUED = frozenset({"-o", "--output", "--config", "--socket", "--url"})
 
@@ -173,8 +178,13 @@ def report(error: AgentError, *, as_json: bool) -> int:
         if error.advice:
             print(f"hint: {error.advice}", file=sys.stderr)
     if type(error).__name__ == "ApiError":
-        return EXIT_BY_CODE.get(str(data["code"]).split(".")[0], 1)
+        return exit_code_of(str(data["code"]))
     return error.exit_code
+
+
+def exit_code_of(code: str) -> int:
+    """The exit code of an error that the agent answered: the same as if it had been raised here."""
+    return EXIT_BY_CODE.get(code, EXIT_BY_CODE.get(code.split(".")[0], 1))
 
 
 if __name__ == "__main__":
