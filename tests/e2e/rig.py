@@ -23,6 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from agent.adapters.agent_client import ApiError, Client, Target
 from agent.errors import Unreachable
 from tests.e2e import recipes
@@ -102,7 +104,7 @@ class Rig:
 
     def configure(self) -> None:
         """Writes the site file from `site`."""
-        (self.folder / "agent.yaml").write_text(json.dumps(self.site))  # YAML holds JSON
+        (self.folder / "agent.yaml").write_text(yaml.safe_dump(self.site))
 
     # -- the daemon ---------------------------------------------------------------------------------------------------
 
