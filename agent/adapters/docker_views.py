@@ -8,8 +8,9 @@ from datetime import datetime
 from typing import Any
 
 from agent.adapters.docker_errors import DockerFailed
-from agent.container.labels import identity_of, without_secrets
+from agent.container.labels import identity_of
 from agent.container.port import ContainerView, ImageFacts, RunState, RuntimeFacts, StopRequest
+from agent.container.secrets import without_secrets
 
 _TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?(Z|[+-]\d\d:\d\d)\Z")
 _EVERYWHERE = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - compared with, never listened on
@@ -67,10 +68,7 @@ def name_of(document: Mapping[str, Any]) -> str:
 
 def evidence_of(document: Mapping[str, Any]) -> dict[str, Any]:
     """The whole document, secrets left out."""
-    config = dict(document.get("Config") or {})
-    if config.get("Env"):
-        config["Env"] = without_secrets(config["Env"], config.get("Labels"))
-    return dict(document) | {"Config": config}
+    return without_secrets(document, document.get("Config") or {})
 
 
 def address_of(document: Mapping[str, Any], port: int | None) -> tuple[str, int] | None:

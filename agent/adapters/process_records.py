@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from agent.adapters.process_table import Mark
-from agent.container.labels import Identity, identity_of, without_secrets
+from agent.container.labels import Identity, identity_of
 from agent.container.port import ContainerSpec
 from agent.container.process_launch import ProcessLaunch
+from agent.container.secrets import without_secrets
 
 RUN_MARK = "RECIPE_AGENT_RUN"
 """Variable that every process of an engine inherits; its value is the record's id."""
@@ -29,7 +30,7 @@ class Damaged(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What was created. `body` is without secrets."""
+    """What was created. `argv` and `body` are without secrets."""
 
     folder: Path
     id: str
@@ -73,9 +74,9 @@ def create(root: Path, spec: ContainerSpec, launch: ProcessLaunch, base: Mapping
         "created_at": at,
         "argv": list(launch.argv),
         "cwd": launch.cwd or "/",
-        "body": dict(spec.body) | {"Env": without_secrets(spec.body.get("Env"), spec.body.get("Labels"))},
+        "body": dict(spec.body),
     }
-    write_json(aside / "record.json", document)
+    write_json(aside / "record.json", without_secrets(document, spec.body))
     _write_words(aside / "argv", launch.argv)
     env = {**base, **launch.env, RUN_MARK: record_id}
     _write_words(aside / "environ", (f"{name}={value}" for name, value in env.items()))
@@ -151,9 +152,13 @@ def text(record: Record, name: str) -> str:
 
 def environment(record: Record) -> dict[str, str]:
     """What the engine's environment will be; there until it is started, since it may hold secrets."""
-    entries = (record.folder / "environ").read_bytes().split(b"\0")[:-1]
-    pairs = (os.fsdecode(entry).partition("=") for entry in entries)
+    pairs = (entry.partition("=") for entry in _read_words(record.folder / "environ"))
     return {name: value for name, _, value in pairs}
+
+
+def command(record: Record) -> tuple[str, ...]:
+    """The command line as it will be run; there until it is started, since it may hold secrets."""
+    return tuple(_read_words(record.folder / "argv"))
 
 
 def note_failure(record: Record, why: str) -> None:
@@ -218,6 +223,10 @@ def optional(path: Path) -> dict[str, Any] | None:
         return read_json(path)
     except FileNotFoundError:
         return None
+
+
+def _read_words(path: Path) -> list[str]:
+    return [os.fsdecode(word) for word in path.read_bytes().split(b"\0")[:-1]]
 
 
 def _write_words(path: Path, words: Iterable[str]) -> None:

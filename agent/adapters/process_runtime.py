@@ -241,7 +241,7 @@ class ProcessRuntime:
             why = f"it was started before ({view.error or view.state})"
             raise ProcessRejected(action=action, why=why, advice="each start is a new generation: create the next one")
         env = records.environment(record)
-        if problem := starting.start_problem(record.argv, env, record.cwd):
+        if problem := starting.start_problem(records.command(record), env, record.cwd):
             records.note_failure(record, problem)
             raise ProcessRejected(action=action, why=problem, advice="see the launch's command line and PATH")
         pid = starting.start(record, self._rotation, self._timeout * 0.8)

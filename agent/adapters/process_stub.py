@@ -5,7 +5,7 @@ agent, and it is there because only a parent learns an exit status: with the eng
 status would be lost with every restart of the agent. It costs one bare interpreter (about 9 MB), so it imports nothing
 beyond `os`, `sys`, `select`, `signal`, `time` and `ctypes`, and nothing of the agent.
 
-In FOLDER it reads `argv` and `environ` (words ended by NUL; `environ` may hold secrets and is removed once used) and
+In FOLDER it reads `argv` and `environ` (words ended by NUL; they may hold secrets and are removed once used) and
 writes, each file whole or not at all:
 
 - `started`: pid and start time (clock ticks since boot) of the engine and of itself, the boot's id, the time
@@ -50,6 +50,7 @@ def main(folder: str, cwd: str, max_bytes: int, files: int) -> int:
     log = os.open("log", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o640)
     pid, error = launch(words("argv"), words("environ"), cwd, (log, umask))
     os.unlink("environ")
+    os.unlink("argv")
     if error:
         write("failed", error)
         return 1

@@ -8,10 +8,12 @@ from typing import Any
 
 from agent.container.labels import PREFIX, Identity, labels_for
 from agent.container.port import ContainerSpec
+from agent.container.secrets import secret_places
 from agent.plan.model import ContainerPlan
-from agent.plan.secrets import REFERENCE
+from agent.plan.secrets import PREFIX as SECRET
+from agent.plan.secrets import references, with_secrets
 
-SECRET = "secret:"
+__all__ = ["SECRET", "LogBounds", "Secrets", "compose", "spec_for"]
 
 Secrets = Callable[[str], str]
 """The value of a secret by its name; raises an `AgentError` that says where it should be."""
@@ -45,37 +47,13 @@ def compose(body: Mapping[str, Any], identity: Identity, bounds: LogBounds, secr
     The log must outlive the container's end, so whatever would remove it (`--rm`) or send it elsewhere (`-t`, attach)
     is off. Labels under our prefix that the launch wrote itself are dropped: they would make it somebody else's.
     """
-    env, hidden = _resolve(body.get("Env") or (), secrets)
-    host = dict(body.get("HostConfig") or {})
+    values = {name: secrets(name) for name in dict.fromkeys(references(body))}
+    composed: dict[str, Any] = with_secrets(body, values) | dict.fromkeys(_ATTACHED, False)
+    host = composed.get("HostConfig") or {}
     host |= {"RestartPolicy": {"Name": "no", "MaximumRetryCount": 0}, "AutoRemove": False}
     host["LogConfig"] = _bounded(host.get("LogConfig"), bounds)
-    labels = {key: value for key, value in (body.get("Labels") or {}).items() if not key.startswith(PREFIX)}
-    composed = dict(body) | dict.fromkeys(_ATTACHED, False)
-    composed |= {"Labels": labels | labels_for(identity, hidden), "HostConfig": host}
-    if "Env" in body:
-        composed["Env"] = env
-    for key in ("Entrypoint", "Cmd"):
-        if body.get(key):
-            composed[key] = [resolved(word, secrets) for word in body[key]]
-    return composed
-
-
-def resolved(word: str, secrets: Secrets) -> str:
-    """A word of the command line with the secrets that it refers to (`--api-key`, `secret:NAME`)."""
-    return REFERENCE.sub(lambda found: secrets(found[1]), word)
-
-
-def _resolve(env: list[str] | tuple[str, ...], secrets: Secrets) -> tuple[list[str], list[str]]:
-    """The environment with its secrets, and the names of the variables that hold one."""
-    resolved, hidden = [], []
-    for entry in env:
-        name, _, value = entry.partition("=")
-        if value.startswith(SECRET) and len(value) > len(SECRET):
-            hidden.append(name)
-            resolved.append(f"{name}={secrets(value.removeprefix(SECRET))}")
-        else:
-            resolved.append(entry)
-    return resolved, hidden
+    labels = {key: value for key, value in (composed.get("Labels") or {}).items() if not key.startswith(PREFIX)}
+    return composed | {"Labels": labels | labels_for(identity, secret_places(body)), "HostConfig": host}
 
 
 def _bounded(asked: Mapping[str, Any] | None, bounds: LogBounds) -> dict[str, Any]:

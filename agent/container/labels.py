@@ -21,7 +21,7 @@ class Identity:
 
 
 def labels_for(identity: Identity, secrets: Iterable[str] = ()) -> dict[str, str]:
-    """The labels to create with; `secrets` are the names of environment variables whose values are secrets."""
+    """The labels to create with; `secrets` are the places of secrets (`agent.container.secrets`)."""
     labels = {
         LABEL_RECIPE: identity.slug,
         LABEL_PLAN: identity.plan_id,
@@ -29,8 +29,8 @@ def labels_for(identity: Identity, secrets: Iterable[str] = ()) -> dict[str, str
     }
     if identity.port is not None:
         labels[LABEL_PORT] = str(identity.port)
-    if names := sorted(set(secrets)):
-        labels[LABEL_SECRETS] = ",".join(names)
+    if places := sorted(set(secrets)):
+        labels[LABEL_SECRETS] = ",".join(places)
     return labels
 
 
@@ -42,22 +42,6 @@ def identity_of(labels: Mapping[str, str] | None) -> Identity | None:
         return None
     port = labels.get(LABEL_PORT, "")
     return Identity(slug, plan_id, int(generation), int(port) if _number(port) else None)
-
-
-def secret_names(labels: Mapping[str, str] | None) -> frozenset[str]:
-    """Names of the environment variables that hold secrets."""
-    return frozenset((labels or {}).get(LABEL_SECRETS, "").split(",")) - {""}
-
-
-def without_secrets(env: Iterable[str] | None, labels: Mapping[str, str] | None) -> list[str]:
-    """`NAME=value` entries as evidence may show them."""
-    hidden = secret_names(labels)
-    return [_masked(entry, hidden) for entry in env or ()]
-
-
-def _masked(entry: str, hidden: frozenset[str]) -> str:
-    name, _, _ = entry.partition("=")
-    return f"{name}=(secret)" if name in hidden else entry
 
 
 def _number(text: str) -> bool:

@@ -14,7 +14,7 @@ LABEL_GENERATION = "recipe-agent.generation"
 LABEL_PORT = "recipe-agent.port"
 """The engine's own port, which neither a host network nor a list of exposed ports tells."""
 LABEL_SECRETS = "recipe-agent.secrets"
-"""Names of the environment variables whose values are secrets, so that evidence can leave them out."""
+"""Where secrets stand in the body (`HF_TOKEN`, `Cmd[3]`), so that evidence can leave them out."""
 
 
 class RunState(StrEnum):

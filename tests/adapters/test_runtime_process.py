@@ -55,9 +55,9 @@ class Bench:
 
     async def create(self, script: str, **more: Any) -> str:
         env = list(more.pop("env", ()))
-        hidden = [entry.partition("=")[0] for entry in env if entry.startswith("HF_TOKEN=")]
+        hidden = [entry.partition("=")[0] for entry in env if entry.startswith("HF_TOKEN=")] + ["Cmd[3]"]
         labels = labels_for(Identity("some-recipe", "plan-1", 1), hidden)
-        body = {"Cmd": [sys.executable, "-c", script], "Labels": labels, "Env": env, **more}
+        body = {"Cmd": [sys.executable, "-c", script, "sk-in-a-word"], "Labels": labels, "Env": env, **more}
         return await self.runtime.create(ContainerSpec("some-recipe", "plan-1", 1, "engine", body))
 
     async def start(self, script: str, **more: Any) -> str:
@@ -127,10 +127,17 @@ async def test_it_gets_its_own_environment_and_folder_and_nothing_of_the_agent_s
 async def test_a_secret_lies_on_the_disk_only_until_the_start(bench: Bench) -> None:
     container_id = await bench.create(WAITS, env=["HF_TOKEN=hunter2hunter2"])
     folder = bench.root / container_id
-    holding = [path for path in folder.iterdir() if b"hunter2hunter2" in path.read_bytes()]
-    assert [(path.name, path.stat().st_mode & 0o777) for path in holding] == [("environ", 0o600)]
+
+    def holding() -> list[tuple[str, int]]:
+        found = [path for path in folder.iterdir() if re.search(b"hunter2hunter2|sk-in-a-word", path.read_bytes())]
+        return sorted((path.name, path.stat().st_mode & 0o777) for path in found)
+
+    assert holding() == [("argv", 0o600), ("environ", 0o600)]
     await bench.runtime.start(container_id)
-    assert [path for path in folder.iterdir() if b"hunter2hunter2" in path.read_bytes()] == []
+    assert holding() == []
+    word = str(await bench.runtime.inspect(container_id))
+    assert "hunter2hunter2" not in word
+    assert "sk-in-a-word" not in word
 
 
 async def test_the_whole_tree_ends_with_kill_also_what_left_the_session(bench: Bench) -> None:

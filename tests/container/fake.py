@@ -8,7 +8,6 @@ the world about: `world.exit(id, code)`, `world.say(id, text)`, `world.vanish(id
 from __future__ import annotations
 
 import asyncio
-import copy
 import itertools
 from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -17,7 +16,7 @@ from signal import Signals
 from typing import Any
 
 from agent.clock import Clock, SystemClock
-from agent.container.labels import identity_of, without_secrets
+from agent.container.labels import identity_of
 from agent.container.log_text import split
 from agent.container.port import (
     ContainerSpec,
@@ -29,6 +28,7 @@ from agent.container.port import (
     RuntimeFacts,
     StopRequest,
 )
+from agent.container.secrets import without_secrets
 from agent.container.trouble import ContainerGone, NameTaken, NoImage, PullFailed, RuntimeRejected, StillRuns
 from agent.errors import RuntimeTrouble
 from tests.container.programs import RUNS, Program
@@ -205,8 +205,7 @@ class FakeRuntime:
         box = self.world.boxes.get(container_id)
         if box is None:
             return None
-        body = copy.deepcopy(dict(box.spec.body))
-        return {"Id": container_id, "Config": body | {"Env": without_secrets(body.get("Env"), body.get("Labels"))}}
+        return without_secrets({"Id": container_id, "Config": box.spec.body}, box.spec.body)
 
     async def create(self, spec: ContainerSpec) -> str:
         await self.world.admitted()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent.container.labels import Identity, identity_of, labels_for, secret_names, without_secrets
+from agent.container.labels import Identity, identity_of, labels_for
 
 OURS = {"recipe-agent.recipe": "r", "recipe-agent.plan": "p", "recipe-agent.generation": "3"}
 
@@ -33,10 +33,3 @@ def test_what_is_not_fully_labelled_is_not_ours(labels: dict[str, str] | None) -
 
 def test_a_port_that_is_no_number_is_unknown() -> None:
     assert identity_of(OURS | {"recipe-agent.port": "http"}) == Identity("r", "p", 3)
-
-
-def test_secrets_are_left_out_by_name() -> None:
-    labels = labels_for(Identity("r", "p", 1), ["B", "A", "A"])
-    assert secret_names(labels) == {"A", "B"}
-    assert without_secrets(["A=1", "B=x=y", "C=3", "D"], labels) == ["A=(secret)", "B=(secret)", "C=3", "D"]
-    assert without_secrets(None, None) == []
