@@ -15,10 +15,12 @@ builder: `POST /build?version=2` with the same context builds the same Dockerfil
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from functools import partial
+from pathlib import Path
 from typing import IO, Any
 
 import requests
@@ -27,6 +29,8 @@ from docker.errors import APIError, ImageNotFound, NotFound, create_api_error_fr
 
 from agent.adapters.docker_calls import Calls, Stream
 from agent.adapters.docker_errors import FOREIGN, DockerFailed, words_of
+from agent.adapters.image_context import NoRoom
+from agent.errors import InvalidInput
 from agent.image.dockerfile import LABEL
 from agent.image.port import BuildEvent, InstructionFailed, Made
 from agent.image.trouble import BaseLacks
@@ -106,6 +110,13 @@ class EngineBuilder:
 
     async def remove(self, image: str) -> bool:
         return await self._calls.run(f"remove {image}", partial(removed, image=image))
+
+    async def save(self, image: str, path: Path) -> int:
+        save = partial(saved, image=image, path=path)
+        return await self._calls.run(f"save {image}", save, SILENCE_S)
+
+    async def load(self, path: Path) -> None:
+        await self._calls.run(f"load {path}", partial(loaded, path=path), SILENCE_S)
 
     async def close(self) -> None:
         """Let go of the connections."""
@@ -206,6 +217,38 @@ def removed(client: APIClient, image: str) -> bool:
             return False
         raise
     return True
+
+
+def saved(client: APIClient, image: str, path: Path) -> int:
+    """Raises NoRoom where the file cannot be written."""
+    draft = path.with_name(f".{path.name}.new")
+    size = 0
+    parts = client.get_image(image)
+    try:
+        with draft.open("wb") as file:
+            for part in parts:
+                size += file.write(part)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.rename(path)
+    except requests.RequestException:
+        raise  # an OSError as well, and of the Engine
+    except OSError as error:
+        raise NoRoom(folder=path.parent, why=error.strerror or error) from error
+    finally:
+        draft.unlink(missing_ok=True)
+    return size
+
+
+def loaded(client: APIClient, path: Path) -> None:
+    """Raises InvalidInput for what is no saved image."""
+    try:
+        with path.open("rb") as file:
+            for message in client.load_image(file):  # type: ignore[no-untyped-call]
+                if error := message.get("error"):
+                    raise InvalidInput(what=str(path), why=str(error))
+    except FileNotFoundError as error:
+        raise InvalidInput(what=str(path), why="there is no such file") from error
 
 
 def made_of(entry: Mapping[str, Any]) -> Made:

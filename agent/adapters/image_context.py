@@ -23,11 +23,11 @@ WHEN = 946_684_800
 
 
 class NoRoom(ImageError):
-    """The cache has no room for a context."""
+    """A context or an image cannot be written."""
 
     code = "image.no_room"
-    message = "cannot write a build context below {folder}: {why}"
-    hint = "free room there, or set paths.cache in agent.yaml"
+    message = "cannot write below {folder}: {why}"
+    hint = "free room there; paths.cache in agent.yaml says where build contexts are written"
 
 
 class TarContexts:

@@ -77,7 +77,10 @@ class Overlays:
                 here, files = await self._build(build_plan, materials, dockerfile, tag, say)
             else:
                 say({"text": f"{tag} is here: nothing of it changed", "ratio": 1.0})
-            await self._with.locks.write(plan.plan_id, locked(build_plan, materials, dockerfile, here, files))
+            fresh = locked(build_plan, materials, dockerfile, here, files)
+            if lock is not None and lock.base_how:
+                fresh = replace(fresh, base_how=lock.base_how)  # who brought it first
+            await self._with.locks.write(plan.plan_id, fresh)
         return here
 
     async def _build(
@@ -163,4 +166,4 @@ def locked(
         for name, spec in plan.sources.items()
         if name in states
     }
-    return Lock(image, "built", materials.image, sources, files, dockerfile.text)
+    return Lock(image, "built", materials.image, materials.how, sources, files, dockerfile.text)

@@ -97,8 +97,7 @@ async def _local(plan: Plan, image: ImagePlan, runtime: ImageRuntime, locks: Loc
         advice = "make it again under that name, or plan again: agentctl plan shows where it would come from"
         raise ImageNotFound(reference=image.reference, why="it is not on this host any more", advice=advice)
     hold_to_digest(here, None)
-    if locks is not None:
-        await locks.write(plan.plan_id, Lock(here, "found"))
+    await _keep(locks, plan, here, "found")
     return here
 
 
@@ -111,9 +110,19 @@ async def _pulled(plan: Plan, image: ImagePlan, runtime: ImageRuntime, say: Say,
         return got
     was_here = await runtime.image(image.reference) is not None
     got = await fetch(image, runtime, say, supply.means)
-    if supply.locks is not None:
-        await supply.locks.write(plan.plan_id, Lock(got, "found" if was_here else "pulled"))
+    await _keep(supply.locks, plan, got, "found" if was_here else "pulled")
     return got
+
+
+async def _keep(locks: Locks | None, plan: Plan, image: ImageReady, how: str) -> None:
+    """What the agent brought once stays its own to remove, though it is found here ever after."""
+    if locks is None:
+        return
+    known = await locks.read(plan.plan_id)
+    if known is None or known.image.id != image.id:
+        await locks.write(plan.plan_id, Lock(image, how))
+    elif known.image != image:
+        await locks.write(plan.plan_id, replace(known, image=image))
 
 
 def _same_repository(lock: Lock, image: ImagePlan) -> bool:

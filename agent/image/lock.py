@@ -24,12 +24,14 @@ class LockedSource:
 class Lock:
     """`how`: `pulled` or `built` by the agent, or `found` here, which is never the agent's to remove.
 
-    `files`: SHA-256 of every file that went into a build, by its path in the build context.
+    `base_how`: whether the base was `pulled` for this build or `found`. `files`: SHA-256 of every file that went into a
+    build, by its path in the build context.
     """
 
     image: ImageReady
     how: str
     base: ImageReady | None = None
+    base_how: str = ""
     sources: Mapping[str, LockedSource] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
     dockerfile: str = ""
@@ -44,6 +46,7 @@ def from_json(data: Mapping[str, Any]) -> Lock:
         image=ImageReady(**data["image"]),
         how=str(data["how"]),
         base=ImageReady(**data["base"]) if data.get("base") else None,
+        base_how=str(data.get("base_how", "")),
         sources={name: LockedSource(**one) for name, one in data.get("sources", {}).items()},
         files=dict(data.get("files", {})),
         dockerfile=str(data.get("dockerfile", "")),

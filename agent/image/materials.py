@@ -21,9 +21,13 @@ SITE_PACKAGES = "{site_packages}"
 
 @dataclass(frozen=True, slots=True)
 class Materials:
-    """`image` is the base as it is here; `trees` by source and number of patches applied to it."""
+    """`image` is the base as it is here, and `how` says whether it was `found` or `pulled`.
+
+    `trees`: by source and number of patches applied to it.
+    """
 
     image: ImageReady
+    how: str
     base: Base
     known: Known
     trees: Mapping[tuple[str, int], Tree]
@@ -50,17 +54,18 @@ class Gathering:
             self._now[name] = 0
         for number, step in enumerate(plan.steps, 1):
             await self._walk(plan, number, step, say)
-        image = await self._base(plan, locked, say)
+        image, how = await self._base(plan, locked, say)
         commits = {name: tree.commit for (name, _), tree in self._trees.items()}
         known = Known(commits, self._paths, self._left_out)
-        return Materials(image, await self._told(plan, image, say), known, self._trees)
+        return Materials(image, how, await self._told(plan, image, say), known, self._trees)
 
-    async def _base(self, plan: BuildPlan, locked: ImageReady | None, say: Say) -> ImageReady:
+    async def _base(self, plan: BuildPlan, locked: ImageReady | None, say: Say) -> tuple[ImageReady, str]:
         """By the digest that this plan was built on before, where there is one."""
         reference = plan.base
         if locked is not None and locked.digest is not None and await self._moved(locked):
             reference = by_digest(plan.base, locked.digest)
-        return await fetch(ImagePlan(reference, "pull"), self._runtime, say, self._means)
+        how = "pulled" if await self._runtime.image(reference) is None else "found"
+        return await fetch(ImagePlan(reference, "pull"), self._runtime, say, self._means), how
 
     async def _moved(self, locked: ImageReady) -> bool:
         here = await self._runtime.image(locked.reference)

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import IO, Any, Protocol, TypeAlias
 
 from agent.image.buildplan import SourceSpec
@@ -201,4 +202,12 @@ class Builder(Protocol):
 
     async def remove(self, image: str) -> bool:
         """Remove an image or a name of one; False where something uses it."""
+        ...
+
+    async def save(self, image: str, path: Path) -> int:
+        """An image as `docker load` takes it, there whole or not at all; bytes written."""
+        ...
+
+    async def load(self, path: Path) -> None:
+        """What `save` wrote."""
         ...

@@ -68,6 +68,13 @@ class FakeBuilder:
     async def remove(self, image: str) -> bool:
         return self.runtime.images.pop(image, None) is not None
 
+    async def save(self, image: str, path: Path) -> int:
+        return path.write_bytes(image.encode())
+
+    async def load(self, path: Path) -> None:
+        name = path.read_bytes().decode()
+        self.runtime.images[name] = ImageFacts(id=f"sha256:{name}")
+
 
 def unpacked(context: IO[bytes]) -> dict[str, bytes]:
     with tarfile.open(fileobj=context) as archive:

@@ -69,11 +69,21 @@ async def test_a_local_image_is_locked_as_found(locks: DiskLocks) -> None:
     assert await locks.read("p1") == Lock(ImageReady("mine:1", None, "sha256:1"), "found")
 
 
+async def test_what_the_agent_brought_stays_its_own(locks: DiskLocks) -> None:
+    """Though the next plan of it finds the image here."""
+    runtime = Pulls([progress(1)])
+    await ensure(PLAN, runtime, Heard(), Supply(locks=locks))
+    await ensure(plan_of(ImagePlan(TINY, "local")), runtime, Heard(), Supply(locks=locks))
+    lock = await locks.read("p1")
+    assert lock is not None
+    assert lock.how == "pulled"
+
+
 async def test_a_lock_comes_back_as_it_was(locks: DiskLocks) -> None:
     """Sources, files and the Dockerfile with it."""
     image = ImageReady("recipe-agent/tiny:1", None, "sha256:1")
     sources = {"s": LockedSource("https://x/s", "1" * 40, "v1", "AGPL-3.0")}
-    lock = Lock(image, "built", ImageReady("base:1", DIGEST, "sha256:b"), sources, {"a": "b"}, "FROM x\n")
+    lock = Lock(image, "built", ImageReady("base:1", DIGEST, "sha256:b"), "pulled", sources, {"a": "b"}, "FROM x\n")
     await locks.write("p1", lock)
     assert await locks.read("p1") == lock
 

@@ -44,6 +44,23 @@ def test_an_image_of_a_registry_is_pulled_and_its_digest_told(
     missing = host.ctl("pull", "nowhere", "-o", "json")
     assert (missing.code, missing.error["code"]) == (1, "image.not_found")
     assert host.ctl("build", "pulled").code == 2
+    carried_and_pruned(host, lab_engine, reference)
+
+
+def carried_and_pruned(host: rig.Rig, engine: Engine, reference: str) -> None:
+    """Saved with its lock, removed by `prune --yes` after it was listed, and loaded again; then it is nobody's."""
+    assert host.ctl("image", "save", "nowhere", "x.tar").code == 1
+    host.ok("image", "save", "pulled", "pulled.tar")
+    assert reference in host.ok("image", "prune").out
+    listed = host.ok("image", "prune", "--yes", "-o", "json").json
+    assert [(one["image"], one["removed"]) for one in listed] == [(reference, True)]
+    assert engine.docker("images", "--quiet", reference) == ""
+    assert reference in host.ok("image", "load", "pulled.tar").out
+    assert engine.docker("images", "--quiet", reference) != ""
+    images.busybox(engine, reference)
+    lock = host.folder / "pulled.tar.lock.json"
+    lock.write_text(lock.read_text().replace("sha256:", "sha256:0"))
+    assert host.ctl("image", "load", "pulled.tar", "-o", "json").error["code"] == "image.digest_mismatch"
 
 
 def steps(server: GitServer, base: str, **source: str) -> str:
