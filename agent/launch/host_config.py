@@ -33,29 +33,21 @@ def host_config(line: CommandLine, context: Context, published: list[Published])
         "Annotations": pairs(given["annotation"]),
         "CapAdd": security.capabilities(given["cap-add"]),
         "CapDrop": security.capabilities(given["cap-drop"]),
-        "CgroupnsMode": security.cgroupns(given["cgroupns"]),
-        "Dns": given["dns"],
-        "DnsOptions": given["dns-option"],
-        "DnsSearch": given["dns-search"],
-        "ExtraHosts": given["add-host"] or None,
         "GroupAdd": given["group-add"] or None,
-        "IpcMode": given["ipc"],
         "Cgroup": "",
-        "Links": given["link"] or None,
         "OomScoreAdj": given["oom-score-adj"],
-        "PidMode": security.pid(given["pid"]),
         "Privileged": given["privileged"],
         "PublishAllPorts": given["publish-all"],
         "ReadonlyRootfs": given["read-only"],
         "SecurityOpt": options,
         "StorageOpt": _storage(given),
         "Tmpfs": _tmpfs(given),
-        "UTSMode": security.uts(given["uts"]),
-        "UsernsMode": security.userns(given["userns"]),
         "ShmSize": given["shm-size"],
         "Sysctls": pairs(given["sysctl"]),
         "Runtime": given["runtime"],
         "Isolation": given["isolation"],
+        **_namespaces(given),
+        **_names(given),
         **_resources(given),
         "MemorySwappiness": swappiness,
         "Mounts": given["mount"],
@@ -66,6 +58,27 @@ def host_config(line: CommandLine, context: Context, published: list[Published])
         if config[key] is None or config[key] in ({}, "", []):
             del config[key]
     return config
+
+
+def _namespaces(given: Given) -> dict[str, str]:
+    return {
+        "CgroupnsMode": security.cgroupns(given["cgroupns"]),
+        "IpcMode": given["ipc"],
+        "PidMode": security.pid(given["pid"]),
+        "UTSMode": security.uts(given["uts"]),
+        "UsernsMode": security.userns(given["userns"]),
+    }
+
+
+def _names(given: Given) -> dict[str, Any]:
+    """How the container finds others by name."""
+    return {
+        "Dns": given["dns"],
+        "DnsOptions": given["dns-option"],
+        "DnsSearch": given["dns-search"],
+        "ExtraHosts": given["add-host"] or None,
+        "Links": given["link"] or None,
+    }
 
 
 def _bindings(published: list[Published]) -> dict[str, list[dict[str, str]]]:
