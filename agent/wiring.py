@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -127,6 +128,24 @@ class Parts:
         except OSError as error:
             raise SecretMissing(name=name, why=f"{path}: {error.strerror}") from error
 
+    async def learned(self, slug: str) -> Mapping[str, float]:
+        """What this engine measured on this host before; nothing where no agent ran yet, or its state may not be read.
+
+        The daemon's file is opened beside the daemon: SQLite lets both.
+        """
+        from agent.adapters.sqlite_store import SqliteStore
+
+        path = self.settings.paths.state / "state.db"
+        if not os.access(path, os.R_OK | os.W_OK):
+            return {}
+        store = SqliteStore(path)
+        try:
+            return await store.learned(slug)
+        except AgentError:
+            return {}
+        finally:
+            await store.close()
+
     async def close(self) -> None:
         """Let go of what was opened; engines run on."""
         for name in ("gpus", "images", "docker", "process"):
@@ -166,6 +185,7 @@ class Planner:
             gpus=gpus,
             runtimes=await self._runtimes(),
             notes=notes,
+            learned=await self._parts.learned(recipe.slug),
         )
         return compile_plan(replace(inputs, images=await self._images(inputs)))
 

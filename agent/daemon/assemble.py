@@ -150,6 +150,7 @@ class LoopMaker:
             key_of=self._key_of,
             plan_of=fleet.plan_of,
             learned=self._of.store.learned,
+            learn=self._of.store.learn,
             wake=lambda: fleet.wake(slug),
             standing=fleet.standing,
         )

@@ -19,21 +19,23 @@ from agent.daemon.guard import cancelled
 from agent.engines.dialect import Dialect
 from agent.engines.model import EngineKind, EngineLaunch, Phase
 from agent.engines.registry import dialect_of
-from agent.errors import RuntimeTrouble
+from agent.errors import AgentError, RuntimeTrouble
 from agent.host.process import Process
 from agent.host.reading import Known
 from agent.plan.model import Plan
 from agent.samples.accept import Applicant, accept
 from agent.samples.ask import ask_canary, send_all
+from agent.samples.learn import learned
 from agent.samples.model import Canary, Connections, Miss, Missed, Sample, Window, Xid
 from agent.samples.port import Endpoint
 from agent.samples.take import Ping, Sources, Subject, count_connections, take
-from agent.samples.window import WindowBuilder
+from agent.samples.window import IDLE_POWER, WindowBuilder
 from agent.verdict.accepted import SERVES, hold_back, wants
 from agent.verdict.judge import judge
 from agent.verdict.model import Verdict
 
 log = structlog.get_logger()
+LEARN_EVERY_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,8 @@ class Eyes:
     plan_of: Callable[[str], Awaitable[Plan]]
     learned: Callable[[str], Awaitable[Mapping[str, float]]]
     """What this engine measured on this host before, by slug."""
+    learn: Callable[[str, Mapping[str, float]], Awaitable[None]]
+    """Keeps what it measured now."""
     wake: Callable[[], None]
     standing: Callable[[str], str]
     """Whether another deployment `runs`, `leaves` or `rests`."""
@@ -74,6 +78,7 @@ class Observer:
         self._xids: list[Xid] = []
         self._sampled: Instant | None = None
         self._state: object = None
+        self._learned: Instant | None = None
 
     @property
     def sample(self) -> Sample | None:
@@ -147,6 +152,7 @@ class Observer:
             return
         self._container = container.id
         self.verdict, self.window, self.tree, self._canary = None, None, (), None
+        self._learned = None
         wall = container.started_at or record.started_at or now.wall
         started = Instant(mono=now.mono - max(0.0, now.wall - wall), wall=wall)
         self._builder = self._new_window(started, record, now, await self._eyes.learned(record.slug))
@@ -188,6 +194,22 @@ class Observer:
         self.verdict = self._accepted(judge(self.window, self.plan.watch, self.plan.engine), record)
         if self.window.ready is not None:
             self.startup_s = self.window.ready.wall - self.window.started.wall
+        await self._learn(record.slug, self.window)
+
+    async def _learn(self, slug: str, window: Window) -> None:
+        """A start and a prefill at once; idle power, which falls by a little again and again, once an hour."""
+        found = learned(window)
+        hourly = self._learned is None or window.now - self._learned >= LEARN_EVERY_S
+        new = {key: value for key, value in found.items() if hourly or not key.startswith(IDLE_POWER)}
+        if hourly:
+            self._learned = window.now
+        if not new or self._builder is None:
+            return
+        self._builder.know(new)
+        try:
+            await self._eyes.learn(slug, new)
+        except AgentError as error:  # a full disk costs what was learned, never the look
+            log.warning("not_learned", recipe=slug, reason=error.text)
 
     def _accepted(self, verdict: Verdict, record: Deployment) -> Verdict:
         """Held back until the engine has shown, once in its life, what its profile wants."""

@@ -20,6 +20,8 @@ BUSY_CPU = 0.05
 MOVED_GPU_BYTES = 16 << 20
 JIT_BREAK_S = 60.0
 """Compilers come one after the other; a longer pause ends a compilation."""
+KEPT_PHASES = 100
+Steps = tuple[tuple[LogEvent, ...], tuple[Instant, ...]]
 BLIND = frozenset({Miss.NOT_ASKED, Miss.UNSUPPORTED, Miss.NO_RIGHTS, Miss.HTTP})
 """Ways of not being scraped that say nothing about the engine's health: there are no metrics to be had."""
 
@@ -262,14 +264,15 @@ def least_power(before: Mapping[str, float], sample: Sample) -> dict[str, float]
 # ── log ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def fold_phases(before: tuple[LogEvent, ...], fresh: tuple[LogEvent, ...]) -> tuple[LogEvent, ...]:
-    """The newest line of each step, in the order in which the steps came."""
-    phases = list(before)
-    for event in fresh:
+def fold_phases(before: tuple[LogEvent, ...], begun: tuple[Instant, ...], fresh: Sample) -> Steps:
+    """The newest line of each step in the order in which the steps came, and when each began."""
+    phases, times = list(before), list(begun)
+    for event in fresh.log:
         if event.phase is None:
             continue
         if phases and phases[-1].phase is event.phase:
             phases[-1] = event
         else:
             phases.append(event)
-    return tuple(phases[-100:])
+            times.append(fresh.at)
+    return tuple(phases[-KEPT_PHASES:]), tuple(times[-KEPT_PHASES:])

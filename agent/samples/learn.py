@@ -2,25 +2,44 @@
 
 from __future__ import annotations
 
-from agent.engines.model import EngineReading
+from agent.clock import Instant
+from agent.engines.model import EngineReading, Phase
 from agent.samples.model import Sample, Window
+from agent.samples.window import IDLE_POWER
 
 CLEAR = 1.05
 """A longer prompt is worth learning when it is longer by so much; else the record would be written all the time."""
 
 
 def learned(window: Window) -> dict[str, float]:
-    """Figures that are new or better than `window.learned`: `start_s`, `prefill_s` of `prefill_tokens`, idle power."""
+    """Figures that are new or better than `window.learned`.
+
+    `start_s` with its steps (`phase_s.<phase>`), `prefill_s` of `prefill_tokens`, `idle_power_w.<card>`.
+    """
     return {**start(window), **prefill(window), **power(window)}
 
 
 def start(window: Window) -> dict[str, float]:
-    """Seconds of the longest start that ended in ready, where the whole of it was seen."""
+    """Seconds of the longest start that ended in ready, and of its steps, where the whole of it was seen."""
     since = window.marks.since
     if window.ready is None or since is None or since.mono > window.ready.mono:
         return {}
     seconds = window.ready - window.started
-    return {"start_s": seconds} if seconds > window.learned.get("start_s", 0.0) * CLEAR else {}
+    longer = seconds > window.learned.get("start_s", 0.0) * CLEAR
+    return {"start_s": seconds, **steps(window, window.ready)} if longer else {}
+
+
+def steps(window: Window, ready: Instant) -> dict[str, float]:
+    """Seconds of each step; what came before the first line is the boot's. One that is gone through twice counts all.
+
+    All steps are named, those that did not occur with 0, so that none of an older start is left among them.
+    """
+    found = {f"phase_s.{phase}": 0.0 for phase in Phase}
+    times = [window.started, *window.phased, ready]
+    names = [Phase.BOOT, *(event.phase or Phase.BOOT for event in window.phases)]
+    for name, begin, end in zip(names, times, times[1:], strict=False):
+        found[f"phase_s.{name}"] += max(0.0, min(ready.mono, end.mono) - begin.mono)
+    return found
 
 
 def prefill(window: Window) -> dict[str, float]:
@@ -56,5 +75,5 @@ def power(window: Window) -> dict[str, float]:
     return {
         key: watts
         for uuid, watts in window.marks.effort.idle_power.items()
-        if watts < window.learned.get(key := f"idle_power_w.{uuid}", float("inf"))
+        if watts < window.learned.get(key := f"{IDLE_POWER}{uuid}", float("inf"))
     }

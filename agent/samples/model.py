@@ -142,8 +142,8 @@ class Window:
     """The samples of one generation, oldest first, with what is older than the oldest and still matters.
 
     `started`: when this generation's container was started. `ready`: when it was first seen ready, None before.
-    `learned`: figures calibrated from this engine's own past (`prefill_s` of `prefill_tokens`, `start_s`,
-    `idle_power_w.<uuid>`).
+    `learned`: figures calibrated from this engine's own past (`prefill_s` of `prefill_tokens`, `start_s` with its
+    `phase_s.<phase>`, `idle_power_w.<uuid>`).
     """
 
     samples: tuple[Sample, ...]
@@ -151,6 +151,8 @@ class Window:
     ready: Instant | None = None
     phases: tuple[LogEvent, ...] = ()
     """The steps of this generation's start-up so far, the newest line of each."""
+    phased: tuple[Instant, ...] = ()
+    """When each of `phases` began."""
     failures: tuple[LogEvent, ...] = ()
     """Failure lines that may still be the cause of what is seen now, oldest first."""
     learned: Mapping[str, float] = field(default_factory=dict)

@@ -32,6 +32,7 @@ STALE_FAILURE_S = 60.0
 GAP_PERIODS = 3.0
 GAP_S = 15.0
 """So long a tick may take on a loaded host without being taken for a gap in which nobody looked."""
+IDLE_POWER = "idle_power_w."
 ABSENT = frozenset({Miss.REFUSED, Miss.TIMEOUT, Miss.BROKEN, Miss.GONE})
 
 
@@ -54,7 +55,9 @@ class WindowBuilder:
         self._failures: list[tuple[Instant, LogEvent]] = []
         self._process: float | None = None
         self._oom_first: int | None = None
-        power = {key.removeprefix("idle_power_w."): value for key, value in (learned or {}).items() if "." in key}
+        power = {
+            key.removeprefix(IDLE_POWER): value for key, value in (learned or {}).items() if key.startswith(IDLE_POWER)
+        }
         marks = Marks()
         marks = replace(marks, effort=replace(marks.effort, idle_power=power))
         self._window = Window((), started, ready, learned=dict(learned or {}), marks=marks)
@@ -71,15 +74,21 @@ class WindowBuilder:
             self._samples.popleft()
         marks = self._marks(previous, sample)
         window = self._window
+        phases, phased = fold_phases(window.phases, window.phased, sample)
         self._window = replace(
             window,
             samples=tuple(self._samples),
             ready=window.ready or (sample.at if is_ready(sample, window.phases) else None),
-            phases=fold_phases(window.phases, sample.log),
+            phases=phases,
+            phased=phased,
             failures=tuple(event for _, event in self._failures),
             marks=replace(marks, failed=tuple(at for at, _ in self._failures)),
         )
         return self._window
+
+    def know(self, figures: Mapping[str, float]) -> None:
+        """What was learned is known from the next window on, so that it is not learned again."""
+        self._window = replace(self._window, learned={**self._window.learned, **figures})
 
     def _forget(self, at: Instant) -> None:
         """Nobody looked for a while (a suspended host, a busy agent): silence is measured from here on."""

@@ -12,6 +12,9 @@ from agent.verdict.failure import WORDS, root_cause
 from agent.verdict.kinds import Kind
 from agent.verdict.model import Judged, Remedy, Verdict
 
+TOLD = 0.05
+"""A step's percent says how long the rest takes once so much of it is done."""
+
 PHRASES = {
     Phase.BOOT: "boots",
     Phase.LOAD: "loads the model",
@@ -71,8 +74,35 @@ def starting(case: Case) -> Verdict:
     cause = root_cause(case.window.failures)
     told = f"; the log says: {WORDS[cause.failure]}" if cause is not None and cause.failure is not None else ""
     percent = f" ({ratio(case):.0%})" if ratio(case) is not None else ""
-    why = f"{phrase(case)}{percent}, {say(case.age)}{of}{', slow but it moves' if slow else ''}{told}"
-    return Verdict(Judged.STARTING, why, kind=Kind.START_SLOW if slow else "", phase=name(case), progress=ratio(case))
+    remaining = left(case)
+    soon = f", about {say(remaining)} left" if remaining and not slow else ""
+    why = f"{phrase(case)}{percent}, {say(case.age)}{of}{', slow but it moves' if slow else ''}{soon}{told}"
+    return Verdict(
+        Judged.STARTING,
+        why,
+        kind=Kind.START_SLOW if slow else "",
+        phase=name(case),
+        progress=ratio(case),
+        figures={} if remaining is None else {"startup_left_seconds": round(remaining, 1)},
+    )
+
+
+def left(case: Case) -> float | None:
+    """Seconds until ready by the longest start on this host: the rest of this step and the steps after it.
+
+    A step that tells its percent is taken at its word; else it takes what it took then. None: no start was seen here.
+    """
+    learned, now = case.window.learned, phase(case)
+    if "start_s" not in learned:
+        return None
+    took = {step: learned.get(f"phase_s.{step}", 0.0) for step in Phase}
+    if not any(took.values()):
+        return max(0.0, learned["start_s"] - case.age)
+    spent = case.since(case.window.phased[-1] if case.window.phased else case.window.started)
+    done = ratio(case) or 0.0
+    rest = spent / done * (1 - done) if done >= TOLD else max(0.0, took[now] - spent)
+    steps = list(Phase)
+    return rest + sum(took[step] for step in steps[steps.index(now) + 1 :])
 
 
 def phase(case: Case) -> Phase:

@@ -6,7 +6,7 @@ import pytest
 
 from agent.clock import Instant
 from agent.container.port import ContainerView, RunState
-from agent.engines.model import EngineReading, RankReading
+from agent.engines.model import EngineReading, LogEvent, Phase, RankReading
 from agent.plan.windows import derive
 from agent.samples.learn import learned
 from agent.samples.model import GpuSample, Health, Miss, Missed, Sample
@@ -75,3 +75,41 @@ def test_idle_power_is_learned_when_it_is_lower():
     watts = (GpuSample("G", power_w=58.0),)
     assert learned(window_of(look(0, 0, 0, 0, 0, gpus=watts))) == {"idle_power_w.G": 58.0}
     assert not learned(window_of(look(0, 0, 0, 0, 0, gpus=watts), learned={"idle_power_w.G": 50.0}))
+
+
+def booting(seconds: float, *lines: LogEvent) -> Sample:
+    return Sample(at=at(seconds), container=VIEW, scrape=REFUSED, health=REFUSED, log=lines)
+
+
+def started(*, learned_before: dict[str, float] | None = None) -> WindowBuilder:
+    """Boot until 20 s, load until 120 s, compile until 150 s, ready at 200 s."""
+    fold = WindowBuilder(at(0), WATCH, learned=learned_before)
+    fold.add(booting(10))
+    fold.add(booting(20, LogEvent("load", phase=Phase.LOAD)))
+    fold.add(booting(60, LogEvent("load", phase=Phase.LOAD, ratio=0.4)))
+    fold.add(booting(120, LogEvent("compile", phase=Phase.COMPILE)))
+    fold.add(booting(150, LogEvent("graphs", phase=Phase.GRAPHS)))
+    return fold
+
+
+def test_the_steps_of_the_longest_start_are_learned_with_it():
+    found = learned(started().add(look(200, 0, 0, 0, 0)))
+    assert found["start_s"] == 200.0
+    assert {key: found[f"phase_s.{key}"] for key in ("boot", "load", "compile", "graphs")} == {
+        "boot": 20.0,
+        "load": 100.0,
+        "compile": 30.0,
+        "graphs": 50.0,
+    }
+    assert set(found) == {"start_s", *(f"phase_s.{phase}" for phase in Phase)}, "no step of an older start stays"
+
+
+def test_a_quicker_start_leaves_all_of_the_longest_as_it_was():
+    window = started(learned_before={"start_s": 450.0, "phase_s.load": 300.0}).add(look(200, 0, 0, 0, 0))
+    assert learned(window) == {}
+
+
+def test_what_was_learned_is_known_from_then_on():
+    fold = started()
+    fold.know(learned(fold.add(look(200, 0, 0, 0, 0))))
+    assert learned(fold.add(look(210, 0, 0, 0, 0))) == {}
