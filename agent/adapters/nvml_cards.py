@@ -60,9 +60,19 @@ def identify(index: int, handle: Any) -> Identity:
     return Identity(
         index=index,
         uuid=_text(nvml.nvmlDeviceGetUUID(handle)),
-        pci=_text(nvml.nvmlDeviceGetPciInfo(handle).busId).lower(),
-        name=_text(nvml.nvmlDeviceGetName(handle)),
+        pci=_where_known(lambda: _text(nvml.nvmlDeviceGetPciInfo(handle).busId).lower()),
+        name=_where_known(lambda: _text(nvml.nvmlDeviceGetName(handle))),
     )
+
+
+def _where_known(ask: Callable[[], str]) -> str:
+    """A name that this driver may not know to give; a card that does not answer raises all the same."""
+    try:
+        return ask()
+    except nvml.NVMLError as error:
+        if error.value not in NEVER:
+            raise
+        return ""
 
 
 class _Card:

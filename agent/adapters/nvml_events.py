@@ -33,11 +33,12 @@ class Events:
     """The events of every card that was there when NVML was opened."""
 
     def __init__(self, at: Instant) -> None:
-        self._set = nvml.nvmlEventSetCreate()
+        self._set, self._trouble = _event_set()
         # An event names its card by the handle alone, and a card that has fallen off the bus no longer says its UUID.
         self._cards: dict[int | None, Identity] = {}
-        self._trouble: str | None = None
-        self._registered = [self._register(index, at) for index in range(nvml.nvmlDeviceGetCount())]
+        self._registered = (
+            [] if self._set is None else [self._register(index, at) for index in range(nvml.nvmlDeviceGetCount())]
+        )
 
     def delivered(self, index: int) -> Reading[bool]:
         """Whether Xid events of the card `index` arrive here."""
@@ -49,7 +50,7 @@ class Events:
 
     def forward(self, send: Callable[[dict[str, Any]], None]) -> None:
         """Sends each event, for ever."""
-        while True:
+        while self._set is not None:
             try:
                 event = nvml.nvmlEventSetWait_v2(self._set, _WAIT_MS)
             except nvml.NVMLError as error:
@@ -90,6 +91,14 @@ class Events:
             "data": int(event.eventData),
             "instance": instance_of(event.gpuInstanceId, event.computeInstanceId),
         }
+
+
+def _event_set() -> tuple[Any, str | None]:
+    """A set to register with; where the driver has none, why: that costs the events, and no reading."""
+    try:
+        return nvml.nvmlEventSetCreate(), None
+    except nvml.NVMLError as error:
+        return None, f"this driver tells of no events: {said(error)}"
 
 
 def _address(handle: Any) -> int | None:

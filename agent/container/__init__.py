@@ -1,1 +1,1 @@
-"""The port to a runtime, labels, adoption, the stop ladder."""
+"""The port to a runtime, labels, bodies to post, and what a plain process can keep of one."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from agent.host.gpu import Gpu
+from agent.host.known_cards import capability_by_name
 from agent.host.reading import Known, Unknown
 from agent.preflight.case import Case
 from agent.preflight.check import Answer, Check, bad, good, unknown
@@ -31,7 +32,11 @@ async def look(case: Case) -> Answer:
 
 
 def capability(gpu: Gpu) -> str | None:
-    return gpu.compute_capability.value.sm if isinstance(gpu.compute_capability, Known) else None
+    """By the driver's word; by the product's name where this driver never says it; None where neither tells."""
+    if isinstance(gpu.compute_capability, Known):
+        return gpu.compute_capability.value.sm
+    named = capability_by_name(gpu.name) if gpu.compute_capability.unsupported else None
+    return named.sm if named is not None else None
 
 
 def runs(sm: str, wanted: str, gpu: Gpu) -> bool:
