@@ -128,7 +128,19 @@ class ProcProcesses:
             uid=self._uid(stat.pid),
             cgroup=self._cgroup(stat.pid, cgroups),
             container=cgroups.containers[-1] if cgroups.containers else None,
+            io_bytes=self._io(stat.pid),
         )
+
+    def _io(self, pid: int) -> Reading[int]:
+        """Wants CAP_SYS_PTRACE for a process of another user."""
+        text = read(self._proc / str(pid) / "io", self._clock.now())
+        if isinstance(text, Unknown):
+            return text
+        keys = parse_keys(text.value)
+        moved = [keys.get("read_bytes"), keys.get("write_bytes")]
+        if not all(word is not None and word.isdigit() for word in moved):
+            return Unknown(f"/proc/{pid}/io counts no bytes of storage")
+        return Known(sum(int(word or 0) for word in moved), text.at)
 
     def _cgroups_of(self, pid: int) -> Cgroups:
         text = read(self._proc / str(pid) / "cgroup", self._clock.now())

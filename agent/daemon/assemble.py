@@ -143,7 +143,7 @@ class LoopMaker:
         parts, fleet = self._of.parts, self._of.fleet
         runtime = parts.runtime(plan.runtime)
         slug = record.slug
-        sources = Sources(self._of.probe, parts.sockets, parts.processes, parts.gpus, parts.clock)
+        sources = Sources(self._of.probe, parts.sockets, parts.processes, parts.gpus, parts.host, parts.clock)
         eyes = Eyes(
             sources=sources,
             runtime=runtime,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
-from agent.host.reading import Reading, as_json, to_json
+from agent.host.reading import Reading, Unknown, as_json, to_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +33,8 @@ class Process:
     """Its path in the unified hierarchy, or the longest of the v1 ones."""
     container: str | None
     """64 hex digits of the container it runs in; None where its cgroup names none."""
+    io_bytes: Reading[int] = field(default=Unknown("not read"))
+    """Bytes that it read from storage and wrote to it; what the page cache gave is not among them."""
 
     @property
     def ended(self) -> bool:
@@ -45,7 +47,7 @@ class Process:
         return self.state == "D"
 
     def to_json(self) -> dict[str, Any]:
-        readings: dict[str, Reading[Any]] = {"uid": self.uid, "cgroup": self.cgroup}
+        readings: dict[str, Reading[Any]] = {"uid": self.uid, "cgroup": self.cgroup, "io_bytes": self.io_bytes}
         own = {field.name: as_json(getattr(self, field.name)) for field in fields(self) if field.name not in readings}
         return own | to_json(readings)
 

@@ -60,8 +60,13 @@ def sample_of(line: Mapping[str, Any], dialect: Dialect | None) -> Sample:
         canary=answer_of(line.get("canary")),
         canary_out=one(bool, line.get("canary_out", False)),
         stop=build(StopRequest, line["stop"]) if line.get("stop") is not None else None,
-        oom_kills=one(int, line["oom_kills"]) if line.get("oom_kills") is not None else None,
+        oom_kills=counter(line.get("oom_kills")),
+        host_oom_kills=counter(line.get("host_oom_kills")),
     )
+
+
+def counter(value: Any) -> int | None:
+    return None if value is None else one(int, value)
 
 
 def instant(line: Mapping[str, Any]) -> Instant:

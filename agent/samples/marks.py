@@ -148,6 +148,9 @@ class Marks:
     """When each of the window's `failures` was written."""
     oom_kills: int | None = None
     """Kills by the kernel for memory since this generation was first seen."""
+    host_oom: bool = False
+    """The kernel killed something on this host for memory between the last look at the running container and its end:
+    another's process may have been meant."""
     since: Instant | None = None
     """When this window began: the first sample, or the one after a gap in which nobody looked."""
     excused: Instant | None = None

@@ -60,7 +60,7 @@ class Activity:
     cpu_seconds: float
     """User + system time of all of them since their start; falls when one ends."""
     io_bytes: float | None = None
-    """Bytes read from storage, None without the right to look."""
+    """Bytes read from storage and written to it, None without the right to look."""
     uninterruptible: tuple[int, ...] = ()
     """Pids in state D."""
     stopped: tuple[int, ...] = ()
@@ -134,7 +134,9 @@ class Sample:
     stop: StopRequest | None = None
     """A stop that was asked of the runtime and was not ours (looked up once the container has exited)."""
     oom_kills: int | None = None
-    """Counter of the container's cgroup (memory.events oom_kill) or the host's, None where not readable."""
+    """Counter of the container's cgroup (memory.events oom_kill), None where not readable or gone with it."""
+    host_oom_kills: int | None = None
+    """The same counter of the whole host, which is there after an exit too."""
 
 
 @dataclass(frozen=True, slots=True)

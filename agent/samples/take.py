@@ -13,7 +13,7 @@ from agent.engines.model import EngineLaunch, EngineReading, Pong, Request
 from agent.engines.registry import dialect_of
 from agent.errors import AgentError
 from agent.host.gpu import Gpu
-from agent.host.port import GpuSource, Processes, Sockets
+from agent.host.port import GpuSource, HostSource, Processes, Sockets
 from agent.host.process import Process
 from agent.host.reading import Known, Unknown, value_of
 from agent.samples.model import (
@@ -38,6 +38,7 @@ class Sources:
     sockets: Sockets
     processes: Processes
     gpus: GpuSource
+    host: HostSource
     clock: Clock
 
 
@@ -75,13 +76,15 @@ async def take(sources: Sources, subject: Subject, container: ContainerView | Mi
     """One sample. A container that does not run is looked at no further."""
     if isinstance(container, Missed) or not container.running or container.pid is None:
         why = container if isinstance(container, Missed) else Missed(Miss.GONE, "the container does not run")
-        return Taken(Sample(at=sources.clock.now(), container=container, scrape=why))
+        kills = await host_oom_kills(sources.host)
+        return Taken(Sample(at=sources.clock.now(), container=container, scrape=why, host_oom_kills=kills))
     # connections are counted before the agent's own scrape, so that its own is never among them
-    connections, (activity, tree), gpus, oom = await asyncio.gather(
+    connections, (activity, tree), gpus, oom, host_oom = await asyncio.gather(
         count_connections(sources, subject, container.pid),
         read_activity(sources.processes, container.pid),
         read_gpus(sources.gpus, subject.uuids),
         sources.processes.oom_kills(container.pid),
+        host_oom_kills(sources.host),
     )
     scrape = await read_engine(sources.probe, subject)
     health = await read_health(sources.probe, subject)
@@ -96,6 +99,7 @@ async def take(sources: Sources, subject: Subject, container: ContainerView | Mi
         activity=activity,
         gpus=gpus,
         oom_kills=value_of(oom),
+        host_oom_kills=host_oom,
     )
     return Taken(sample, tree)
 
@@ -159,10 +163,23 @@ def activity_of(tree: tuple[Process, ...]) -> Activity:
     return Activity(
         count=len(tree),
         cpu_seconds=sum(process.cpu_seconds for process in tree),
+        io_bytes=io_bytes_of(tree),
         uninterruptible=tuple(process.pid for process in tree if process.unkillable),
         stopped=tuple(process.pid for process in tree if process.state in ("T", "t")),
         compilers=tuple(sorted({process.name for process in tree} & COMPILERS)),
     )
+
+
+def io_bytes_of(tree: tuple[Process, ...]) -> float | None:
+    """Of those that may be looked into; None where none may."""
+    known = [process.io_bytes.value for process in tree if isinstance(process.io_bytes, Known)]
+    return float(sum(known)) if known else None
+
+
+async def host_oom_kills(host: HostSource) -> int | None:
+    """Kills for memory on the whole host since boot: all that is left to read once a container has gone."""
+    memory = await host.memory()
+    return value_of(memory.value.oom_kills) if isinstance(memory, Known) else None
 
 
 async def read_gpus(source: GpuSource, uuids: tuple[str, ...]) -> tuple[GpuSample, ...] | Missed:

@@ -129,6 +129,7 @@ class WindowBuilder:
             effort=effort,
             xids=self._xids(before, sample),
             oom_kills=self._oom(sample),
+            host_oom=before.host_oom or killed_at_exit(previous, sample),
             since=before.since or sample.at,
             excused=sample.at if self._excuses(sample, effort) else before.excused,
             blind=sample.scrape.blind if isinstance(sample.scrape, EngineReading) else before.blind,
@@ -164,6 +165,18 @@ class WindowBuilder:
         if self._oom_first is None or sample.oom_kills < self._oom_first:
             self._oom_first = sample.oom_kills
         return sample.oom_kills - self._oom_first
+
+
+def killed_at_exit(previous: Sample | None, sample: Sample) -> bool:
+    """The host's counter rose between the last look at a running container and the first at an ended one."""
+    if previous is None or not runs(previous) or runs(sample):
+        return False
+    before, now = previous.host_oom_kills, sample.host_oom_kills
+    return before is not None and now is not None and now > before
+
+
+def runs(sample: Sample) -> bool:
+    return isinstance(sample.container, ContainerView) and sample.container.running
 
 
 def sleeps(sample: Sample) -> bool:

@@ -11,6 +11,7 @@ from agent.verdict.kinds import Kind
 from agent.verdict.model import Judged, Remedy, Verdict
 from agent.verdict.xid import RESTART_APP
 
+GONE = frozenset({FailureClass.ENGINE_DEAD, FailureClass.WORKER_DIED, FailureClass.UNKNOWN})
 NOT_THERE = {126: "its program cannot be run", 127: "its program is not in the image"}
 SIGNALS = {132: "SIGILL", 134: "SIGABRT", 135: "SIGBUS", 136: "SIGFPE", 137: "SIGKILL", 139: "SIGSEGV", 143: "SIGTERM"}
 
@@ -37,7 +38,7 @@ def judge(case: Case) -> Verdict | None:
     if container is None or container.running:
         return None
     cause = root_cause(case.window.failures)
-    if out_of_memory(case, container):
+    if out_of_memory(case, container, cause):
         return host_oom(case, container)
     failure = cause.failure if cause is not None else FailureClass.UNKNOWN
     started = case.window.ready is not None
@@ -53,9 +54,14 @@ def judge(case: Case) -> Verdict | None:
     )
 
 
-def out_of_memory(case: Case, container: ContainerView) -> bool:
-    """The kernel killed for memory: its first process (the runtime says so), or another, which ends in exit 0."""
-    return container.oom_killed or bool(case.marks.oom_kills)
+def out_of_memory(case: Case, container: ContainerView, cause: LogEvent | None) -> bool:
+    """The kernel killed for memory: its first process (the runtime says so), or another, which ends in exit 0.
+
+    A kill somewhere on this host at the same time is believed where the log names no cause but a process that is gone.
+    """
+    if container.oom_killed or case.marks.oom_kills:
+        return True
+    return case.marks.host_oom and (cause is None or cause.failure in GONE)
 
 
 def host_oom(case: Case, container: ContainerView) -> Verdict:

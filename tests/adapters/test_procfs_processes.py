@@ -17,7 +17,7 @@ from blockbuster import blockbuster_ctx
 from agent.adapters.procfs_processes import ProcProcesses
 from agent.clock import SystemClock
 from agent.host.process import GpuHolder, Process
-from agent.host.reading import Known, Unknown
+from agent.host.reading import Known, Unknown, value_of
 
 CONTAINER = "c0ffee" + "0" * 58
 PARENT = """
@@ -265,3 +265,33 @@ async def test_to_json_keeps_the_reasons(tree: Tree, there: ProcProcesses) -> No
     document = reading.value.to_json()
     assert (document["pid"], document["uid"], document["cmdline"]) == (10, None, ["engine", "--serve"])
     assert "status" in document["unknown"]["uid"]
+
+
+@pytest.mark.parametrize(
+    ("text", "moved"),
+    [
+        ("rchar: 900\nwchar: 800\nread_bytes: 4096\nwrite_bytes: 512\ncancelled_write_bytes: 0\n", 4608),
+        ("rchar: 900\n", None),
+        (None, None),
+    ],
+    ids=["storage alone counts", "a kernel without it", "no such file"],
+)
+async def test_storage_traffic_is_counted_or_unknown(
+    tree: Tree, there: ProcProcesses, text: str | None, moved: int | None
+) -> None:
+    folder = tree.process(10)
+    if text is not None:
+        (folder / "io").write_text(text)
+    reading = await there.look(10)
+    assert isinstance(reading, Known)
+    assert value_of(reading.value.io_bytes) == moved
+
+
+async def test_this_process_has_moved_bytes(processes: ProcProcesses, tmp_path: Path) -> None:
+    with (tmp_path / "file").open("wb") as file:
+        file.write(b"x" * 100_000)
+        file.flush()
+        os.fsync(file.fileno())
+    reading = await processes.look(os.getpid())
+    assert isinstance(reading, Known)
+    assert isinstance(reading.value.io_bytes, Unknown) or reading.value.io_bytes.value >= 100_000

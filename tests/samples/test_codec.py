@@ -34,6 +34,7 @@ FULL = Sample(
     canary_out=True,
     stop=StopRequest(5.0, "SIGTERM"),
     oom_kills=2,
+    host_oom_kills=5,
 )
 RUNS = ContainerView("recorded", "recorded", "recorded", "recorded", 1, RunState.RUNNING, pid=1)
 

@@ -442,8 +442,8 @@ def f27(world: World, at: float) -> None:
 
 
 def f27_core(world: World, at: float) -> None:
-    """The kernel kills the core: the API server sees it go and ends with 0."""
-    world.oom_kills = 1
+    """The kernel kills the core: the API server sees it go and ends with 0, and the cgroup's counter goes with it."""
+    world.host_oom_kills = 8
     world.exit(0)
 
 

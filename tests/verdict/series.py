@@ -126,6 +126,7 @@ class World:
     exit_code: int | None = None
     oom_killed: bool = False
     oom_kills: int | None = 0
+    host_oom_kills: int | None = 7
     stop: StopRequest | None = None
     container: Missed | None = None
     process_start: float | None = 1.0
@@ -272,7 +273,8 @@ def sample_of(
         canary=answer,
         canary_out=out,
         stop=world.stop,
-        oom_kills=world.oom_kills,
+        oom_kills=world.oom_kills if running else None,
+        host_oom_kills=world.host_oom_kills,
     )
 
 

@@ -95,6 +95,39 @@ def test_an_exit_that_nobody_asked_for_is_a_fault_whatever_the_code(code: int):
     assert str(code) in verdict.why
 
 
+@pytest.mark.parametrize(
+    ("kills", "line", "kind"),
+    [
+        pytest.param(8, "", "host_oom", id="a kill on this host, and no other cause"),
+        pytest.param(8, "AsyncLLM output_handler failed.", "host_oom", id="a kill, and a core that is gone"),
+        pytest.param(8, "CUDA error: an illegal memory access", "exit", id="a kill elsewhere, and a cause of its own"),
+        pytest.param(7, "AsyncLLM output_handler failed.", "exit", id="no kill"),
+        pytest.param(None, "", "exit", id="nobody can say"),
+    ],
+)
+def test_a_kill_for_memory_is_seen_after_the_exit_too(kills: int | None, line: str, kind: str):
+    """The container's own counter has gone with it, and a core that was killed ends in exit code 0."""
+
+    def script(world: World, at: float) -> None:
+        s.decode(world, at)
+        if at >= 100:
+            world.exit(0)
+            world.host_oom_kills = kills
+            world.log += [line] if line and at == 100 else []
+
+    assert play(script, 110)[-1].verdict.kind == kind
+
+
+def test_a_kill_on_this_host_while_the_engine_runs_on_is_none_of_its_business():
+    def script(world: World, at: float) -> None:
+        s.decode(world, at)
+        world.host_oom_kills = 7 if at < 50 else 8
+        if at >= 100:
+            world.exit(1)
+
+    assert play(script, 110)[-1].verdict.kind == "exit"
+
+
 def test_old_failure_lines_are_not_blamed_for_a_later_exit():
     def script(world: World, at: float) -> None:
         s.decode(world, at)

@@ -1,0 +1,52 @@
+"""What one look makes of the processes that it saw."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent.clock import Instant
+from agent.host.process import Process
+from agent.host.reading import Known, Reading, Unknown
+from agent.samples.take import activity_of
+
+NOW = Instant(1.0, 1.0)
+
+
+def process(pid: int, io_bytes: Reading[int], name: str = "engine", state: str = "S") -> Process:
+    return Process(
+        pid=pid,
+        ppid=1,
+        state=state,
+        start_ticks=1,
+        name=name,
+        cmdline=(),
+        cpu_seconds=1.5,
+        threads=1,
+        uid=Unknown("not read"),
+        cgroup=Unknown("not read"),
+        container=None,
+        io_bytes=io_bytes,
+    )
+
+
+@pytest.mark.parametrize(
+    ("bytes_of", "together"),
+    [
+        ((Known(10, NOW), Known(5, NOW)), 15.0),
+        ((Known(10, NOW), Unknown("it has ended")), 10.0),
+        ((Unknown("no right"), Unknown("no right")), None),
+        ((), None),
+    ],
+    ids=["all", "one has ended", "no right", "no process"],
+)
+def test_storage_traffic_is_that_of_all_processes_that_may_be_looked_into(bytes_of, together):
+    tree = tuple(process(pid, reading) for pid, reading in enumerate(bytes_of))
+    assert activity_of(tree).io_bytes == together
+
+
+def test_states_and_compilers_are_named():
+    nothing = Unknown("not read")
+    tree = (process(1, nothing), process(2, nothing, "ptxas", "R"), process(3, nothing, state="D"))
+    found = activity_of((*tree, process(4, nothing, state="T")))
+    assert (found.compilers, found.uninterruptible, found.stopped) == (("ptxas",), (3,), (4,))
+    assert (found.count, found.cpu_seconds) == (4, 6.0)
