@@ -29,12 +29,15 @@ from docker.errors import APIError, ImageNotFound, NotFound, create_api_error_fr
 
 from agent.adapters.docker_calls import Calls, Stream
 from agent.adapters.docker_errors import FOREIGN, DockerFailed, words_of
-from agent.adapters.image_context import NoRoom
+from agent.adapters.image_context import CannotWrite
 from agent.errors import InvalidInput
 from agent.image.dockerfile import LABEL
 from agent.image.port import BuildEvent, InstructionFailed, Made
+from agent.image.room import Store
 from agent.image.trouble import BaseLacks
 
+ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+"""The kernel's words → registries'."""
 CPU_SHARES = 128
 """Of 1024 that a container has by default: a build gets what a serving engine leaves."""
 SILENCE_S = 3600.0
@@ -110,6 +113,10 @@ class EngineBuilder:
 
     async def remove(self, image: str) -> bool:
         return await self._calls.run(f"remove {image}", partial(removed, image=image))
+
+    async def store(self) -> Store:
+        """The room that is left where the Engine keeps its images, and the layers that it has."""
+        return await self._calls.run("ask Docker for its room", look_at_store, LOOK_S)
 
     async def save(self, image: str, path: Path) -> int:
         save = partial(saved, image=image, path=path)
@@ -206,6 +213,25 @@ def look_into(client: APIClient, image: str, packages: Sequence[str]) -> tuple[i
             client.remove_container(container, force=True, v=True)
 
 
+def look_at_store(client: APIClient) -> Store:
+    info = client.info()
+    layers: set[str] = set()
+    for image in client.images(quiet=True):
+        with suppress(ImageNotFound):  # removed meanwhile
+            layers |= set((inspect(client, str(image)).get("RootFS") or {}).get("Layers") or ())
+    folder, machine = str(info.get("DockerRootDir") or ""), str(info.get("Architecture") or "")
+    return Store(folder, room_in(folder), layers, ARCHITECTURES.get(machine, machine))
+
+
+def room_in(folder: str) -> int | None:
+    """Bytes that are free for those who are not root; None where it cannot be seen."""
+    try:
+        disk = os.statvfs(folder)
+    except OSError:
+        return None
+    return disk.f_bavail * disk.f_frsize
+
+
 def removed(client: APIClient, image: str) -> bool:
     """Whether it is gone; False where a container or another image needs it."""
     try:
@@ -220,7 +246,7 @@ def removed(client: APIClient, image: str) -> bool:
 
 
 def saved(client: APIClient, image: str, path: Path) -> int:
-    """Raises NoRoom where the file cannot be written."""
+    """Raises CannotWrite where the file cannot be written."""
     draft = path.with_name(f".{path.name}.new")
     size = 0
     parts = client.get_image(image)
@@ -234,7 +260,7 @@ def saved(client: APIClient, image: str, path: Path) -> int:
     except requests.RequestException:
         raise  # an OSError as well, and of the Engine
     except OSError as error:
-        raise NoRoom(folder=path.parent, why=error.strerror or error) from error
+        raise CannotWrite(folder=path.parent, why=error.strerror or error) from error
     finally:
         draft.unlink(missing_ok=True)
     return size

@@ -22,10 +22,10 @@ WHEN = 946_684_800
 """For files that are of no source."""
 
 
-class NoRoom(ImageError):
+class CannotWrite(ImageError):
     """A context or an image cannot be written."""
 
-    code = "image.no_room"
+    code = "image.cannot_write"
     message = "cannot write below {folder}: {why}"
     hint = "free room there; paths.cache in agent.yaml says where build contexts are written"
 
@@ -41,7 +41,7 @@ class TarContexts:
         try:
             file = await asyncio.to_thread(self._nameless)
         except OSError as error:
-            raise NoRoom(folder=self._folder, why=error.strerror or error) from error
+            raise CannotWrite(folder=self._folder, why=error.strerror or error) from error
         with file:
             yield await self._write(file, dockerfile, trees)
 
@@ -61,7 +61,7 @@ class TarContexts:
                     await writing.content(content, trees[content.source, content.revision])
             file.seek(0)
         except OSError as error:
-            raise NoRoom(folder=self._folder, why=error.strerror or error) from error
+            raise CannotWrite(folder=self._folder, why=error.strerror or error) from error
         return Context(file, writing.files, tuple(writing.notes))
 
 

@@ -6,9 +6,12 @@ from agent.adapters.image_archive import AllSources
 from agent.adapters.image_build import EngineBuilder
 from agent.adapters.image_context import TarContexts
 from agent.adapters.image_locks import DiskLocks
+from agent.adapters.image_registry import HttpRegistry
 from agent.image.build import Overlays, Workshop
 from agent.image.ensure import Supply
 from agent.image.port import ImageRuntime
+from agent.image.pull import Means
+from agent.image.room import Room
 from agent.settings.model import Settings
 
 
@@ -19,8 +22,10 @@ class EngineSupply:
         cache = settings.paths.cache
         self.builder = EngineBuilder(settings.docker.host, settings.docker.timeout_s)
         self.locks = DiskLocks(settings.paths.state / "locks")
-        workshop = Workshop(runtime, self.builder, AllSources(cache), TarContexts(cache / "contexts"), self.locks)
-        self.supply = Supply(Overlays(workshop), self.locks)
+        means = Means(check=Room(HttpRegistry(), self.builder))
+        sources, contexts = AllSources(cache), TarContexts(cache / "contexts")
+        workshop = Workshop(runtime, self.builder, sources, contexts, self.locks, means)
+        self.supply = Supply(Overlays(workshop), self.locks, means)
 
     async def close(self) -> None:
         """Let go of the connections."""

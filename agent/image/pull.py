@@ -36,6 +36,8 @@ class Means:
     clock: Clock = field(default_factory=SystemClock)
     patience: Patience = field(default_factory=Patience)
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    check: Callable[[str, Say], Awaitable[None]] | None = None
+    """Asked once before anything is fetched; raises what stands in the way."""
 
 
 async def pull(reference: str, runtime: ImageRuntime, say: Say, means: Means | None = None) -> ImageReady:
@@ -45,6 +47,8 @@ async def pull(reference: str, runtime: ImageRuntime, say: Say, means: Means | N
     and its kinds; RuntimeTrouble where the runtime itself does not answer (any more).
     """
     means = means or Means()
+    if means.check is not None:
+        await means.check(reference, say)
     waits = list(means.patience.waits_s)
     best = 0
     while True:

@@ -158,4 +158,4 @@ async def test_a_full_disk_is_said(bench: Bench, tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(tarfile.TarFile, "addfile", full)
     with pytest.raises(Exception, match=r"cannot write below .*No space left on device") as caught:
         await bench.write(tree, Content(1, "steps/01", "s", 0, "a"))
-    assert getattr(caught.value, "code", None) == "image.no_room"
+    assert getattr(caught.value, "code", None) == "image.cannot_write"

@@ -6,13 +6,17 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from agent.adapters.docker_runtime import DockerRuntime
+from agent.adapters.image_build import EngineBuilder
+from agent.adapters.image_registry import HttpRegistry
 from agent.image.ensure import Supply, ensure
 from agent.image.pull import Means, Patience
+from agent.image.room import Room, missing
 from agent.image.trouble import DigestMismatch, ImageNotFound, PullFailed, PullStalled
 from agent.plan.model import ImagePlan
 from tests.image.plans import Heard, plan_of
@@ -71,12 +75,21 @@ async def test_pulls_from_a_real_registry(
     reference = f"{here(proxy)}/heavy:1"
     quick = Means(patience=Patience(silence_s=20, waits_s=(0.1, 0.1)))
 
+    builder, sizes = EngineBuilder(own_engine.docker_host), HttpRegistry()
+    store = await builder.store()
+    layers = await sizes.layers(reference, store.architecture) or ()
+    assert missing(layers, store) == sum(layer.size for layer in layers) > 2 * SIZE
+    assert (store.free or 0) > 0
+    quick = replace(quick, check=Room(sizes, builder))
+
     proxy.cut_after, proxy.cuts = 1_000_000, 1
     heard = Heard()
     image = await ensure(plan_of(ImagePlan(reference, "pull")), runtime, heard, Supply(means=quick))
     assert image.digest == digest
     assert any("of 2 layers" in text and "iB" in text for text in heard.texts), heard.texts
 
+    assert missing(layers, await builder.store()) == 0
+    await builder.close()
     by_digest = f"{here(proxy)}/heavy@{digest}"
     assert (await ensure(plan_of(ImagePlan(by_digest, "pull")), runtime, Heard())).digest == digest
 
