@@ -17,7 +17,7 @@ import pytest
 
 from agent.adapters.docker_runtime import DockerRuntime
 from agent.adapters.image_archive import AllSources
-from agent.adapters.image_build import EngineBuilder
+from agent.adapters.image_build import CPU_SHARES, EngineBuilder
 from agent.adapters.image_context import TarContexts
 from agent.adapters.image_locks import DiskLocks
 from agent.image.build import Overlays, Workshop
@@ -258,6 +258,9 @@ async def test_a_killed_agent_and_a_restarted_engine_leave_no_half_image(host: H
     while not any("waiting" in text for text in heard.texts):
         await asyncio.sleep(0.05)
         assert not task.done()
+    running = (await host.docker("ps", "--quiet")).split()
+    shares = await host.docker("inspect", "--format", "{{.HostConfig.CpuShares}}", *running)
+    assert set(shares.split()) == {str(CPU_SHARES)}  # a serving engine has 1024
     await asyncio.to_thread(host.engine.end, signal.SIGKILL)
     built = await task
     assert "instructions were there" in heard.texts[-1]
