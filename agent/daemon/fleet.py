@@ -59,6 +59,8 @@ class Fleet:
         self.boards: dict[str, Board] = {}
         self.loops: dict[str, Loop] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._looked: set[str] = set()
+        """Deployments whose loop has looked since this agent began."""
         self._runtimes = runtimes
         self._store = store
         self._clock = clock
@@ -90,6 +92,9 @@ class Fleet:
         assert self._making is not None  # noqa: S101 - start() comes first
         loop = self._making.loop(record, plan)
         self.loops[record.slug] = loop
+        # known before the first look: whoever asks right after a start of the agent is told what the record says
+        now = self._clock.now().wall
+        self.boards[record.slug] = Board(record=record, plan=plan, runtime=plan.runtime, at=now)
         task = asyncio.create_task(self._drive(record.slug, loop), name=f"loop {record.slug}")
         self._tasks[record.slug] = task
         return loop
@@ -99,6 +104,7 @@ class Fleet:
         self.loops.pop(slug, None)
         self._tasks.pop(slug, None)
         self.boards.pop(slug, None)
+        self._looked.discard(slug)
         await self._follow_operations(slug, None)
         self._notify()
 
@@ -117,7 +123,7 @@ class Fleet:
         now = self._clock.now().wall
         for slug, loop in self.loops.items():
             board = self.boards.get(slug)
-            if board is None:
+            if board is None or slug not in self._looked:
                 return f"{slug} has not been looked at yet"
             patience = 3 * loop.plan.watch.period.value + LONGEST_STEP_S
             if now - board.at > patience:
@@ -137,7 +143,9 @@ class Fleet:
         before = self.boards.get(slug)
         self.boards[slug] = board
         self.on_board(board)
-        if before is None or moved(before, board):
+        first = slug not in self._looked
+        self._looked.add(slug)
+        if first or before is None or moved(before, board):
             task = asyncio.create_task(self._follow_operations(slug, board), name=f"operations {slug}")
             self._tasks_of_operations.add(task)
             task.add_done_callback(self._tasks_of_operations.discard)
@@ -205,7 +213,7 @@ class Fleet:
         no_conflict(plan, self._others(slug, want.replaces))
         now = self._clock.now().wall
         await self._store.save_plan(slug, self._making.plan_to_json(plan))
-        loop = self.loops.get(slug)
+        loop = await self._standing(slug)
         if loop is not None:
             same_runtime(loop.plan, plan)
         operation = await self._open(slug, DEPLOY, plan.plan_id, by)
@@ -249,6 +257,14 @@ class Fleet:
 
     async def supervise(self, slug: str, mode: Supervision) -> Deployment:
         return await self.loop(slug).change(lambda record: commands.supervise(record, mode))
+
+    async def _standing(self, slug: str) -> Loop | None:
+        """The loop of a deployment, or None: one that was just forgotten is waited for."""
+        loop = self.loops.get(slug)
+        if loop is not None and loop.gone:
+            await asyncio.wait({self._tasks[slug]})
+            loop = self.loops.get(slug)
+        return loop
 
     def loop(self, slug: str) -> Loop:
         """The loop of a deployment, or NotFound."""

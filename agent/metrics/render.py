@@ -57,7 +57,7 @@ def deployment_rows(snapshot: Snapshot) -> Iterator[tuple[Family, list[Row]]]:
         names.SUPERVISION,
         [((b.record.slug, m.value), float(b.record.supervision is m)) for b in boards for m in Supervision],
     )
-    yield names.UP, [((b.record.slug,), float(runs(b))) for b in boards]
+    yield names.UP, [((b.record.slug,), float(runs(b))) for b in boards if looked(b)]
     yield names.READY, [((b.record.slug,), float(b.record.state in READY_STATES)) for b in boards]
     yield (
         names.BUDGET,
@@ -74,6 +74,11 @@ def deployment_rows(snapshot: Snapshot) -> Iterator[tuple[Family, list[Row]]]:
     yield names.GENERATION, totals(snapshot, "generation_tokens")
     yield from counted_rows(boards)
     yield from figure_rows(boards)
+
+
+def looked(board: Board) -> bool:
+    """Whether it is known if the engine's container runs: there is none, or it was looked at since the agent's start."""
+    return board.record.container is None or board.sample is not None
 
 
 def runs(board: Board) -> bool:
