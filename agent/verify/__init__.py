@@ -1,0 +1,1 @@
+"""Measure an engine and hold it against the claims of its recipe."""
