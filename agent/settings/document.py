@@ -19,7 +19,8 @@ from agent.settings.model import Settings
 
 HEAD = """\
 The site file of recipe-agent: /etc/recipe-agent/agent.yaml. Every key is shown with its default; take the # away to
-set one. Files in conf.d/ beside this one are read after it, in the order of their names, and win key by key.
+set one. Files in conf.d/ beside this one are read after it, in the order of their names, and win key by key; the
+environment wins over both (RECIPE_AGENT_LISTEN__PORT=0, RECIPE_AGENT_RUNTIME=docker).
 Durations: 30, 30s, 5m, 1h30m. Sizes: 200GiB (binary), 64GB (decimal), plain bytes.
 `agentctl config check` reads it without doing anything; `agentctl config show --origin` says where each value is from.
 """
@@ -62,6 +63,8 @@ def _default(field: FieldInfo) -> str:
 
 
 def _shown(value: Any) -> str:
+    if value is None:
+        return "~"
     if isinstance(value, Path):
         return str(value)
     if isinstance(value, tuple):

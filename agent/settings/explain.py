@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from typing import Any, get_args
 
@@ -36,10 +36,16 @@ def _sentence(loc: tuple[str | int, ...], kind: str, message: str, model: type[B
 
 
 def _unknown(loc: tuple[str | int, ...], model: type[BaseModel]) -> str:
-    names = sorted({name for parent in _models_at(model, loc[:-1]) for name in _names(parent)})
-    near = get_close_matches(str(loc[-1]), names, n=1, cutoff=0.6)
+    names = {name for parent in _models_at(model, loc[:-1]) for name in _names(parent)}
+    return f"unknown key {dotted(loc)!r}{nearest(str(loc[-1]), names)}"
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The end of a sentence about a name that does not exist: which one may be meant, else which there are."""
+    names = sorted(known)
+    near = get_close_matches(name, names, n=1, cutoff=0.6)
     ending = f"did you mean {near[0]!r}?" if near else f"known here are {', '.join(names)}" if names else ""
-    return f"unknown key {dotted(loc)!r}" + (f", {ending}" if ending else "")
+    return f", {ending}" if ending else ""
 
 
 def _models_at(model: type[BaseModel], path: Sequence[str | int]) -> list[type[BaseModel]]:

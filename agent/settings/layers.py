@@ -28,9 +28,13 @@ def _lay(into: dict[str, Any], layer: Mapping[str, Any], name: str, prefix: str,
         if isinstance(value, Mapping):
             under = into.get(key)
             inner = under if isinstance(under, dict) else {}
+            origins.pop(path, None)
             into[key] = inner
             _lay(inner, value, name, f"{path}.", origins)
         else:
+            if isinstance(into.get(key), dict):
+                for below in [one for one in origins if one.startswith(f"{path}.")]:
+                    del origins[below]
             into[key] = value
             origins[path] = name
 

@@ -1,4 +1,4 @@
-"""Reading the site file: `agent.yaml`, then `conf.d/*.yaml` beside it in the order of their names."""
+"""Reading the site file: `agent.yaml`, then `conf.d/*.yaml` beside it by their names, then the environment."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from agent.errors import InvalidInput
+from agent.settings.environment import overrides
 from agent.settings.explain import SHOWN, explain
 from agent.settings.layers import DEFAULT, flatten, merge
 from agent.settings.model import Settings
@@ -37,7 +38,7 @@ class Loaded:
     files: tuple[Path, ...]
 
     def rows(self) -> Iterator[tuple[str, Any, str]]:
-        """Every key with its value and its origin (`default`, or a file)."""
+        """Every key with its value and its origin (`default`, a file, or a variable)."""
         for key, value in flatten(self.settings.model_dump(mode="json")):
             yield key, value, self.origins.get(key, DEFAULT)
 
@@ -50,7 +51,8 @@ def load(path: Path | None = None, environ: Mapping[str, str] | None = None) -> 
     named = path if path is not None else _named(environ or {})
     main = DEFAULT_PATH if named is None else named
     files = ([main] if named is not None or main.is_file() else []) + sorted(main.parent.glob("conf.d/*.yaml"))
-    return from_layers([(str(file), _mapping(file)) for file in files], tuple(files))
+    read = [(str(file), _mapping(file)) for file in files]
+    return from_layers([*read, *overrides(environ or {})], tuple(files))
 
 
 def from_layers(layers: list[tuple[str, Mapping[str, Any]]], files: tuple[Path, ...] = ()) -> Loaded:

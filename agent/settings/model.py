@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from agent.settings.words import Seconds, Size
 
@@ -28,8 +28,30 @@ def _source(text: str) -> str:
     return text.rstrip("/") or "/"
 
 
+CREDENTIALS = "${CREDENTIALS_DIRECTORY}"
+"""Where systemd lays what the unit's LoadCredential= names; the folder is another one at every start."""
+
+
+def _file(path: Path) -> Path:
+    if path.is_absolute():
+        return path
+    name = path.relative_to(CREDENTIALS) if path.is_relative_to(CREDENTIALS) else path
+    if len(name.parts) != 1 or name.name == ".." or "$" in name.name:
+        raise ValueError(f"{str(path)!r} is neither a whole path (/…) nor the name of a credential of the unit")
+    return Path(CREDENTIALS) / name
+
+
+def _host_name(text: str) -> str:
+    if not text or set(text) & set("/:@ ,"):
+        raise ValueError(f"{text!r} is no host name: write it without scheme, port and path")
+    return text.lower().rstrip(".")
+
+
 Place = Annotated[Path, AfterValidator(_absolute)]
 Source = Annotated[str, AfterValidator(_source)]
+SecretFile = Annotated[Path, AfterValidator(_file)]
+"""A whole path, or the name of a credential: `hf_token` is `${CREDENTIALS_DIRECTORY}/hf_token`."""
+HostName = Annotated[str, AfterValidator(_host_name)]
 
 
 class Paths(Section):
@@ -51,11 +73,41 @@ class Fetching(Section):
     )
 
 
+class Tls(Section):
+    """HTTPS instead of HTTP; files that change are read again."""
+
+    certificate: SecretFile | None = Field(None, description="The certificate with its chain (PEM); without it, HTTP.")
+    key: SecretFile | None = Field(None, description="Its key, without a passphrase.")
+    client_ca: SecretFile | None = Field(
+        None, description="The CA (PEM) of clients: a certificate that it signed opens as much as a token."
+    )
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if (self.certificate is None) != (self.key is None):
+            raise ValueError("certificate and key belong together: one of them is missing")
+        if self.client_ca is not None and self.certificate is None:
+            raise ValueError("client_ca wants a certificate and a key: clients show theirs over TLS only")
+        return self
+
+
 class Listen(Section):
-    """The TCP side: the status page, /metrics, /healthz and /readyz."""
+    """The TCP side. Without a token or a client's certificate it answers the status page, /metrics, /healthz, /readyz
+    and /openapi.json alone."""
 
     address: str = Field("127.0.0.1", description="Address to listen on.")
     port: int = Field(9465, ge=0, le=65535, description="0 switches the TCP side off.")
+    token_file: SecretFile | None = Field(
+        None,
+        description="File of tokens, one a line, at least 16 characters each; without it no token opens anything. Read "
+        "again when it changes.",
+    )
+    names: tuple[HostName, ...] = Field(
+        (), description="Names, beside the host's own, under which browsers may ask for the open pages."
+    )
+    rate_per_s: float = Field(20.0, gt=0, description="Requests a second that one address may send.")
+    burst: int = Field(100, ge=10, description="Requests that one address may send at once.")
+    tls: Tls = Tls()
 
 
 class Docker(Section):
@@ -121,7 +173,11 @@ class Settings(Section):
         ("https://localairecipes.com",), description="Recipe sites (URLs) and folders, asked in this order."
     )
     variables: dict[str, str] = Field(default_factory=dict, description="Values of $NAME in launches.")
-    secrets: dict[str, Place] = Field(default_factory=dict, description="NAME of a secret → file that holds it.")
+    secrets: dict[str, SecretFile] = Field(
+        default_factory=dict,
+        description="NAME of a secret → file that holds it: a whole path, or the name of a credential of the unit "
+        "(LoadCredential=).",
+    )
     gpus: tuple[str, ...] = Field((), description="Cards for recipes: index, UUID or PCI address; empty is all.")
     runtime: Literal["auto", "docker", "process"] = Field("auto", description="auto: docker where an Engine answers.")
     image: Literal["auto", "build"] = Field("auto", description="build: never use a local image of the launch's name.")

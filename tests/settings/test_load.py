@@ -74,7 +74,10 @@ def test_a_section_with_nothing_below_it_says_nothing(site: Path) -> None:
     [
         ("polcy: {}", "unknown key 'polcy', did you mean 'policy'?"),
         ("policy: {host_netwrk: true}", "unknown key 'policy.host_netwrk', did you mean 'host_network'?"),
-        ("listen: {zzz: 1}", "unknown key 'listen.zzz', known here are address, port"),
+        (
+            "listen: {zzz: 1}",
+            "unknown key 'listen.zzz', known here are address, burst, names, port,",
+        ),
         ("docker: {timeout_s: soon}", "docker.timeout_s: cannot read 'soon' as a duration"),
         ("listen: {port: 70000}", "listen.port should be less than or equal to 65535"),
         ("paths: {state: state}", "paths.state: 'state' is relative"),
