@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -14,9 +15,11 @@ from agent.clock import SystemClock
 from agent.container.port import Runtime
 from agent.errors import AgentError, InvalidInput
 from agent.host.port import GpuSource, HostSource, Processes, Sockets
+from agent.incident.veil import Veil
 from agent.plan.compile import compile_plan, image_references
 from agent.plan.inputs import Inputs, LocalImage
 from agent.plan.model import Plan
+from agent.plan.secrets import is_secret
 from agent.preflight.case import Case, Credit
 from agent.preflight.credit import Running
 from agent.preflight.model import Finding
@@ -26,6 +29,7 @@ from agent.recipe.library import Library
 from agent.recipe.model import Recipe
 from agent.recipe.read import read_recipe
 from agent.recipe.source import Source
+from agent.settings.credential import place_of
 from agent.settings.model import Settings
 
 TYPE_CHECKING = False
@@ -48,6 +52,12 @@ class Parts:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.clock = SystemClock()
+        self.veil = Veil()
+
+    def take(self, settings: Settings) -> None:
+        """Settings that are in force from now on. What holds old ones and nothing else is made anew when wanted."""
+        self.settings = settings
+        self.__dict__.pop("library", None)
 
     @cached_property
     def gpus(self) -> GpuSource:
@@ -116,17 +126,31 @@ class Parts:
         return self.docker if kind == "docker" else self.process
 
     def secret(self, plan: Plan, name: str) -> str:
-        """A secret's value, read from its file now and kept nowhere."""
+        """A secret's value, read from its file now and said nowhere."""
         file = plan.secrets.get(name)
         if file == "variables" and name in self.settings.variables:
-            return self.settings.variables[name]
+            return self.veil.learn(self.settings.variables[name])
         path = Path(file) if file is not None else self.settings.secrets.get(name)
         if path is None:
             raise SecretMissing(name=name, why="the site names no file for it")
+        return self.secret_file(name, path)
+
+    def secret_file(self, name: str, path: Path) -> str:
+        """What a file of secrets holds. Raises SecretMissing."""
         try:
-            return path.read_text().strip()
-        except OSError as error:
-            raise SecretMissing(name=name, why=f"{path}: {error.strerror}") from error
+            return self.veil.learn(place_of(path, os.environ).read_text().strip())
+        except (OSError, UnicodeDecodeError) as error:
+            why = getattr(error, "strerror", None) or "it is no text"
+            raise SecretMissing(name=name, why=f"{path}: {why}") from error
+
+    def learn_secrets(self) -> None:
+        """Know every secret of the site from the start: an adopted engine may say one before it is next asked for."""
+        for name, path in self.settings.secrets.items():
+            with suppress(AgentError):  # whoever needs it says what is wrong with it
+                self.secret_file(name, path)
+        for name, value in self.settings.variables.items():
+            if is_secret(name):
+                self.veil.learn(value)
 
     async def learned(self, slug: str) -> Mapping[str, float]:
         """What this engine measured on this host before; nothing where no agent ran yet, or its state may not be read.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from collections.abc import Mapping
 
 
@@ -22,6 +23,10 @@ class SdNotify:
             return None
         text = environ.get("WATCHDOG_USEC", "")
         return int(text) / 1e6 if text.isdigit() and int(text) else None
+
+    def reloading(self) -> None:
+        """Begins what a later `READY=1` ends; the time tells this reload from an earlier one's answer."""
+        self.say("RELOADING=1", f"MONOTONIC_USEC={time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000}")
 
     def say(self, *lines: str) -> None:
         """Send `READY=1`, `STATUS=…`, `WATCHDOG=1`, … A manager that does not listen is no fault of the agent's."""

@@ -1,19 +1,22 @@
-"""What the API takes and gives, as JSON."""
+"""What the API takes. Unknown keys are errors, so that a misspelt option is never silently passed over."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from agent.action.operation import Operation
-from agent.action.store import Event
-from agent.clock import timestamp
+from agent.api import answers
 from agent.metrics.board import Board
+
+Name = Annotated[str, Field(min_length=1, max_length=300, pattern=r"^[^\x00-\x1f\x7f]+$")]
+"""A slug: text of one line."""
+LARGEST_SEQ = 2**53
+"""Numbers that JSON readers keep whole."""
 
 
 class Body(BaseModel):
-    """A request's body: unknown keys are errors, so that a misspelt option is never silently ignored."""
+    """A request's body, or its query."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -21,7 +24,7 @@ class Body(BaseModel):
 class PlanBody(Body):
     """Either `slug`, or `document` (the recipe's text) with `source` (where it was read)."""
 
-    slug: str | None = Field(None, max_length=300)
+    slug: Name | None = None
     document: str | None = Field(None, max_length=5_000_000)
     source: str = Field("", max_length=4096)
     sets: dict[str, str] = Field(default_factory=dict, max_length=200)
@@ -31,9 +34,9 @@ class DeployBody(PlanBody):
     """`plan_id`: refuse when the plan has become another one than the person saw. `accept`: checks to overrule.
     `replace`: the deployment whose place it takes."""
 
-    plan_id: str | None = None
+    plan_id: str | None = Field(None, max_length=64)
     accept: list[str] = Field(default_factory=list, max_length=100)
-    replace: str | None = Field(None, max_length=300)
+    replace: Name | None = None
 
 
 class VerbBody(Body):
@@ -44,59 +47,35 @@ class VerbBody(Body):
     plan_id: str | None = Field(None, max_length=64)
 
 
+class OfOne(Body):
+    """`slug`: of that deployment alone."""
+
+    slug: Name | None = None
+
+
+class EventsQuery(OfOne):
+    """`follow=0`: a list of past events instead of a stream. `after`: those with a greater `seq`. `limit`: the newest
+    ones of those, at most 5000."""
+
+    follow: bool = True
+    after: int | None = Field(None, ge=0, le=LARGEST_SEQ)
+    limit: int = Field(200, ge=1, le=LARGEST_SEQ)
+
+
+class LogsQuery(Body):
+    """`tail`: the last lines. `since`: seconds of the epoch. `follow=1`: go on as they come."""
+
+    tail: int | None = Field(None, ge=0, le=LARGEST_SEQ)
+    since: float | None = Field(None, ge=0, le=LARGEST_SEQ, allow_inf_nan=False)
+    follow: bool = False
+
+
+class WaitQuery(Body):
+    """`wait`: answer when the operation has moved, or after so many seconds, at most 60."""
+
+    wait: int = Field(0, ge=0, le=LARGEST_SEQ)
+
+
 def deployment_json(board: Board) -> dict[str, Any]:
-    """One entry of `status -o json`, with what a screen shows beside it."""
-    record, verdict = board.record, board.verdict
-    return {
-        "slug": record.slug,
-        "state": record.state.value,
-        "since": timestamp(record.since),
-        "why": record.why,
-        "supervision": record.supervision.value,
-        "plan_id": record.plan_id,
-        "generation": record.generation,
-        "runtime": board.runtime,
-        "container": record.container,
-        "endpoint": board.endpoint,
-        "step": record.step,
-        "desired": record.desired.value,
-        "looked": timestamp(board.at),
-        "restarts": len(record.restarts),
-        "restart_budget": max(0, board.plan.watch.budget - len(record.restarts)),
-        "incident": record.fault.incident if record.fault else None,
-        "accepted": list(record.accepted),
-        "startup": {
-            "phase": verdict.phase if verdict else None,
-            "ratio": verdict.progress if verdict else None,
-            "seconds": board.startup_s,
-        },
-        "figures": dict(verdict.figures) if verdict else {},
-        "blind": list(verdict.blind) if verdict else [],
-        "progress": dict(board.progress),
-    }
-
-
-def operation_json(operation: Operation) -> dict[str, Any]:
-    return {
-        "id": operation.id,
-        "slug": operation.slug,
-        "kind": operation.kind,
-        "state": operation.state,
-        "created": timestamp(operation.created),
-        "ended": timestamp(operation.ended) if operation.ended is not None else None,
-        "plan_id": operation.plan_id,
-        "progress": dict(operation.progress),
-        "error": dict(operation.error) if operation.error else None,
-        "by": operation.by,
-    }
-
-
-def event_json(event: Event) -> dict[str, Any]:
-    return {
-        "seq": event.seq,
-        "at": timestamp(event.at),
-        "slug": event.slug,
-        "kind": event.kind,
-        "text": event.text,
-        "data": dict(event.data),
-    }
+    """One deployment as JSON carries it."""
+    return answers.deployment(board).model_dump(mode="json")

@@ -23,6 +23,7 @@ from agent.daemon.hostwatch import HostWatch
 from agent.daemon.loop import Loop, Rooms, running_of
 from agent.daemon.mounts import allowed_mounts
 from agent.daemon.observe import Eyes, Observer
+from agent.daemon.site import SiteState
 from agent.engines.api_key import api_key_of
 from agent.errors import Refused
 from agent.host.model import Host
@@ -51,6 +52,7 @@ class Daemon:
     watch: HostWatch
     desk: DaemonDesk
     probe: HttpProbe
+    site: SiteState
 
     async def close(self) -> None:
         """Leave engines running, let go of everything else."""
@@ -72,6 +74,7 @@ async def assemble(parts: Parts) -> Daemon:
     snapshots = Snapshots(fleet, watch)
     fleet.on_board = snapshots.see
     exposition = Exposition(snapshots.take)
+    site = SiteState()
     offices = Offices(
         fleet=fleet,
         store=store,
@@ -82,10 +85,12 @@ async def assemble(parts: Parts) -> Daemon:
         plan_json=to_json,
         exposition=exposition.text,
         host=lambda: host_json(parts),
+        site=site.to_json,
+        veil=parts.veil,
         incidents=paths.state / "incidents",
         logs=paths.state / "logs",
     )
-    return Daemon(parts, store, fleet, watch, DaemonDesk(offices), probe)
+    return Daemon(parts, store, fleet, watch, DaemonDesk(offices), probe, site)
 
 
 def kinds(parts: Parts) -> tuple[str, ...]:

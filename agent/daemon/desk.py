@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +17,18 @@ from agent.action.preview import preview
 from agent.action.record import Supervision
 from agent.action.seen import Seen
 from agent.action.store import Event, Store
+from agent.api.caller import Caller
 from agent.api.desk import LogRequest, Terms, Wanted
 from agent.clock import Clock
 from agent.container.port import ContainerView, Runtime
 from agent.daemon.fleet import Fleet
+from agent.daemon.shown import ShownBoards, clean_board, clean_event, clean_operation
 from agent.errors import NotFound, Refused, UsageError
 from agent.incident import shelf
+from agent.incident.veil import Veil
 from agent.metrics.board import Board
 from agent.plan.model import Plan
+from agent.version import VERSION
 
 log = structlog.get_logger()
 
@@ -54,6 +58,9 @@ class Offices:
     plan_json: Callable[[Plan], Mapping[str, Any]]
     exposition: Callable[[], bytes]
     host: Callable[[], Awaitable[Mapping[str, Any]]]
+    site: Callable[[], Mapping[str, Any]]
+    """The settings in force: which files, and what of them is not."""
+    veil: Veil
     incidents: Path
     logs: Path
 
@@ -63,10 +70,11 @@ class DaemonDesk:
 
     def __init__(self, offices: Offices) -> None:
         self._to = offices
+        self._shown = ShownBoards(offices.fleet.boards, offices.veil)
 
     @property
     def boards(self) -> Mapping[str, Board]:
-        return self._to.fleet.boards
+        return self._shown
 
     def ready(self) -> str | None:
         return self._to.fleet.turning()
@@ -75,7 +83,12 @@ class DaemonDesk:
         return self._to.exposition()
 
     async def plan(self, wanted: Wanted) -> Mapping[str, Any]:
-        return self._to.plan_json(await self._to.planned(wanted))
+        return self._plan_json(await self._to.planned(wanted))
+
+    def _plan_json(self, plan: Plan) -> Mapping[str, Any]:
+        """As JSON, and without what its texts may quote of secrets."""
+        cleaned: Mapping[str, Any] = self._to.veil.clean(self._to.plan_json(plan))
+        return cleaned
 
     async def steps(self, wanted: Wanted) -> tuple[str, ...]:
         """What a deploy of it would do now."""
@@ -94,7 +107,7 @@ class DaemonDesk:
         )
         return preview(record, seen)
 
-    async def deploy(self, wanted: Wanted, terms: Terms, by: str) -> Operation:
+    async def deploy(self, wanted: Wanted, terms: Terms, by: Caller) -> Operation:
         plan = await self._to.planned(wanted)
         slug = plan.recipe.slug
         if terms.plan_id is not None and terms.plan_id != plan.plan_id:
@@ -104,21 +117,25 @@ class DaemonDesk:
                 why=f"{slug} cannot replace itself", advice="a new plan of it takes over without --replace"
             )
         want = commands.Want(slug, plan.plan_id, terms.accepted, terms.replaces, dict(wanted.sets))
-        operation = await self._to.fleet.deploy(plan, want, by)
-        details = {"plan": plan.plan_id, "accepted": list(terms.accepted), "replaces": terms.replaces}
+        operation = await self._to.fleet.deploy(plan, want, by.text)
+        details: dict[str, Any] = {"plan": plan.plan_id, "operation": operation.id}
+        details |= {"accepted": list(terms.accepted)} if terms.accepted else {}
+        details |= {"replaces": terms.replaces} if terms.replaces else {}
         await self._audit("deploy", slug, by, details)
         return operation
 
-    async def upgrade(self, slug: str, by: str) -> Operation:
+    async def upgrade(self, slug: str, by: Caller) -> Operation:
         """To the newest revision of its recipe, with the values that it was deployed with."""
         record = self._to.fleet.loop(slug).record
         plan = await self._to.newest(slug, record.sets)
         want = commands.Want(slug, plan.plan_id, record.accepted, None, record.sets)
-        operation = await self._to.fleet.deploy(plan, want, by)
-        await self._audit("upgrade", slug, by, {"plan": plan.plan_id, "from": record.plan_id})
+        operation = await self._to.fleet.deploy(plan, want, by.text)
+        await self._audit(
+            "upgrade", slug, by, {"plan": plan.plan_id, "from": record.plan_id, "operation": operation.id}
+        )
         return operation
 
-    async def rollback(self, slug: str, plan_id: str | None, by: str) -> Operation:
+    async def rollback(self, slug: str, plan_id: str | None, by: Caller) -> Operation:
         """To an earlier plan: the named one, else the one before the current."""
         record = self._to.fleet.loop(slug).record
         earlier = [one["plan_id"] for one in await self._to.store.history(slug) if one["plan_id"] != record.plan_id]
@@ -127,15 +144,19 @@ class DaemonDesk:
             known = ", ".join(earlier) or "there is no other"
             raise NotFound(what="earlier plan", name=target or "", why=f"of {slug} there are kept: {known}")
         want = commands.Want(slug, target, record.accepted, None, record.sets)
-        operation = await self._to.fleet.deploy(await self._to.fleet.plan_of(target), want, by)
-        await self._audit("rollback", slug, by, {"plan": target, "from": record.plan_id})
+        operation = await self._to.fleet.deploy(await self._to.fleet.plan_of(target), want, by.text)
+        details = {"plan": target, "from": record.plan_id, "operation": operation.id}
+        await self._audit("rollback", slug, by, details)
         return operation
 
-    async def ask(self, slug: str, verb: str, options: Mapping[str, Any], by: str) -> Operation | None:
-        if verb in MODES:
-            await self._to.fleet.supervise(slug, MODES[verb])
-            await self._audit(verb, slug, by, {})
-            return None
+    async def supervise(self, slug: str, verb: str, by: Caller) -> Board:
+        record = await self._to.fleet.supervise(slug, MODES[verb])
+        await self._audit(verb, slug, by, {})
+        loop, now = self._to.fleet.loop(slug), self._to.clock.now().wall
+        board = self._to.fleet.boards.get(slug) or Board(record, loop.plan, loop.plan.runtime, now)
+        return clean_board(replace(board, record=record), self._to.veil)
+
+    async def ask(self, slug: str, verb: str, options: Mapping[str, Any], by: Caller) -> Operation:
         now, drain = self._to.clock.now().wall, options.get("drain_s")
         wishes: dict[str, Callable[[Any], Any]] = {
             "stop": lambda record: commands.stop(record, drain, now),
@@ -143,38 +164,54 @@ class DaemonDesk:
             "restart": lambda record: commands.restart(record, drain, now),
             "remove": lambda record: commands.remove(record, drain, now),
         }
-        operation = await self._to.fleet.ask(slug, verb, wishes[verb], by)
-        await self._audit(verb, slug, by, {key: value for key, value in options.items() if value})
+        operation = await self._to.fleet.ask(slug, verb, wishes[verb], by.text)
+        given = {key: value for key, value in options.items() if value}
+        await self._audit(verb, slug, by, given | {"operation": operation.id})
         return operation
 
-    async def _audit(self, what: str, slug: str, by: str, details: Mapping[str, Any]) -> None:
+    async def _audit(self, what: str, slug: str, by: Caller, details: Mapping[str, Any]) -> None:
         """Who changed what, from where."""
-        log.info("asked", what=what, recipe=slug, by=by, **details)
-        event = Event(self._to.clock.now().wall, slug, "asked", f"{what} asked by {by}", {"what": what, **details})
+        log.info("asked", what=what, recipe=slug, by=by.text, **details)
+        data = {"what": what, **details, "by": by.to_json()}
+        event = Event(self._to.clock.now().wall, slug, "asked", f"{what} asked by {by.text}", data)
         self._to.fleet.told(await self._to.store.add_event(event))
 
     async def operation(self, operation_id: str) -> Operation:
         found = await self._to.store.operation(operation_id)
         if found is None:
             raise NotFound(what="operation", name=operation_id, why="it was never begun, or it is too long ago")
-        return found
+        return clean_operation(found, self._to.veil)
 
     async def operations(self, slug: str | None) -> tuple[Operation, ...]:
-        return await self._to.store.operations(slug)
+        found = await self._to.store.operations(slug)
+        return tuple(clean_operation(one, self._to.veil) for one in found)
 
     async def past_events(self, slug: str | None, after: int, limit: int) -> tuple[Event, ...]:
-        return await self._to.store.events(slug, after=after, limit=limit)
+        found = await self._to.store.events(slug, after=after, limit=limit)
+        return tuple(clean_event(one, self._to.veil) for one in found)
 
     @asynccontextmanager
     async def events(self) -> AsyncIterator[Callable[[], Awaitable[Event]]]:
         async with self._to.fleet.events() as queue:
-            yield queue.get
+
+            async def following() -> Event:
+                return clean_event(await queue.get(), self._to.veil)
+
+            yield following
 
     def changes(self) -> AbstractAsyncContextManager[Callable[[float], Awaitable[bool]]]:
         return self._to.fleet.changes()
 
     async def logs(self, slug: str, request: LogRequest) -> AsyncIterator[str]:
-        """Of the container that is there, else what was saved of the last one."""
+        """Of the container that is there, else what was saved of the last one; engines print what they were given."""
+        lines = self._lines(slug, request)
+        try:
+            async for line in lines:
+                yield self._to.veil.text(line)
+        finally:
+            await lines.aclose()
+
+    async def _lines(self, slug: str, request: LogRequest) -> AsyncGenerator[str, None]:
         loop = self._to.fleet.loop(slug)
         container = loop.record.container
         runtime = self._to.runtimes[loop.plan.runtime]
@@ -194,7 +231,7 @@ class DaemonDesk:
                 yield line.text
 
     async def deployed_plan(self, slug: str) -> Mapping[str, Any]:
-        return self._to.plan_json(self._to.fleet.loop(slug).plan)
+        return self._plan_json(self._to.fleet.loop(slug).plan)
 
     async def history(self, slug: str) -> tuple[Mapping[str, Any], ...]:
         current = self._to.fleet.loop(slug).record.plan_id
@@ -203,16 +240,20 @@ class DaemonDesk:
 
     async def incidents(self, slug: str | None) -> tuple[Mapping[str, Any], ...]:
         found = await asyncio.to_thread(shelf.incidents, self._to.incidents, slug)
-        return tuple(one.to_json() for one in found)
+        return tuple(self._to.veil.clean(one.to_json()) for one in found)
 
     async def incident(self, incident_id: str) -> Mapping[str, Any]:
-        return await asyncio.to_thread(shelf.show, self._to.incidents, incident_id)
+        found = await asyncio.to_thread(shelf.show, self._to.incidents, incident_id)
+        cleaned: Mapping[str, Any] = self._to.veil.clean(found)
+        return cleaned
 
     async def incident_archive(self, incident_id: str) -> bytes:
         return await asyncio.to_thread(shelf.export, self._to.incidents, incident_id)
 
     async def host(self) -> Mapping[str, Any]:
-        return await self._to.host()
+        seen = await self._to.host()
+        site: Mapping[str, Any] = self._to.veil.clean(self._to.site())
+        return {**seen, "settings": site, "version": VERSION}
 
 
 def saved_lines(folder: Path, tail: int | None) -> list[str]:

@@ -1,47 +1,130 @@
-"""structlog, once: JSON under systemd and in pipes, readable on a terminal; no secret in either."""
+"""structlog, once: fields in the journal, JSON in pipes, readable on a terminal; no secret in any of them."""
 
 from __future__ import annotations
 
+import json
 import logging
+import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import structlog
 from structlog.typing import EventDict, WrappedLogger
 
+from agent.adapters.journal import Journal, is_journal
 from agent.incident.redact import redact
+from agent.incident.veil import Veil
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+PRIORITIES = {"debug": 7, "info": 6, "warning": 4, "error": 3, "critical": 2}
+"""Of syslog(3); `journalctl -p warning` and its like go by them."""
+least = logging.INFO
 
 
-def set_up(level: str, form: str) -> None:
+def set_up(level: str, form: str, veil: Veil | None = None) -> None:
     """`form`: `auto`, `json` or `text`. Other libraries' warnings come through the same processors."""
+    set_level(level)
     as_text = form == "text" or (form == "auto" and sys.stderr.isatty())
-    # structlog's own choice prints the values of local variables where `rich` is installed, secrets and all
-    on_terminal = structlog.dev.ConsoleRenderer(
-        colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
-    )
-    renderer: Any = on_terminal if as_text else structlog.processors.JSONRenderer()
+    in_journal = is_journal(sys.stderr.fileno(), os.environ)
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info if not as_text else structlog.processors.StackInfoRenderer(),
-        without_secrets,
+        Hiding(veil or Veil()),
     ]
+    renderer, factory = output(as_text, in_journal and form == "auto", in_journal)
     structlog.configure(
-        processors=[*shared, renderer],
-        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        processors=[enough, *shared, renderer],
+        # levels are compared by `enough`, since a cached logger would keep the one that it was made with
+        wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
+        logger_factory=factory,
         cache_logger_on_first_use=True,
     )
-    foreign = structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processor=renderer)
+    foreign = structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processor=on_stream(as_text, in_journal))
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(foreign)
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
 
 
-def without_secrets(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
-    """Whatever looks like a secret leaves before it is written."""
-    cleaned: EventDict = redact(event)
-    return cleaned
+def set_level(level: str) -> None:
+    """From the next line on."""
+    global least
+    least = LEVELS[level]
+
+
+def enough(_: WrappedLogger, method: str, event: EventDict) -> EventDict:
+    """Drops what is below the level in force."""
+    if LEVELS.get(method, logging.ERROR) < least:
+        raise structlog.DropEvent
+    return event
+
+
+class Hiding:
+    """Whatever is, or looks like, a secret leaves before it is written."""
+
+    def __init__(self, veil: Veil) -> None:
+        self._veil = veil
+
+    def __call__(self, _: WrappedLogger, __: str, event: EventDict) -> EventDict:
+        exc_info = event.pop("exc_info", None)  # no text yet: a terminal's renderer makes it one
+        cleaned: EventDict = redact(self._veil.clean(event))
+        return cleaned if exc_info is None else {**cleaned, "exc_info": exc_info}
+
+
+def output(as_text: bool, with_fields: bool, in_journal: bool) -> tuple[Any, Any]:
+    """The last processor, and what makes the loggers that take its result."""
+    journal = Journal()
+    if with_fields and journal.there:
+        return structured, lambda *_: ToJournal(journal)
+    return on_stream(as_text, in_journal), structlog.PrintLoggerFactory(sys.stderr)
+
+
+def on_stream(as_text: bool, in_journal: bool) -> Callable[..., Any]:
+    """Lines on stderr. The journal reads the priority of a line from its first characters (sd-daemon(3))."""
+    if as_text:
+        # structlog's own choice prints the values of local variables where `rich` is installed, secrets and all
+        return structlog.dev.ConsoleRenderer(
+            colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
+        )
+    render = structlog.processors.JSONRenderer()
+    return prioritised(render) if in_journal else render
+
+
+def prioritised(render: Callable[..., Any]) -> Callable[..., str]:
+    def rendered(logger: WrappedLogger, method: str, event: EventDict) -> str:
+        priority = PRIORITIES.get(str(event.get("level")), PRIORITIES["error"])
+        return f"<{priority}>{render(logger, method, event)}"
+
+    return rendered
+
+
+def structured(_: WrappedLogger, __: str, event: EventDict) -> tuple[tuple[EventDict], dict[str, Any]]:
+    return (event,), {}
+
+
+class ToJournal:
+    """What structlog calls with each event: a sentence for people, and every field for `journalctl`."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    def msg(self, event: EventDict) -> None:
+        fields = {name: plain(value) for name, value in event.items() if name not in ("timestamp", "level")}
+        priority = PRIORITIES.get(str(event.get("level")), PRIORITIES["error"])
+        self._journal.send(sentence(fields), priority, fields)
+
+    debug = info = warning = error = exception = critical = log = msg
+
+
+def sentence(fields: dict[str, str]) -> str:
+    """`tick: why recipe=… step=…`, as `journalctl` shows it."""
+    about = fields.get("why") or fields.get("reason") or ""
+    rest = [f"{name}={text}" for name, text in fields.items() if name not in ("event", "why", "reason", "exception")]
+    words = [f"{fields.get('event', '')}{':' if about else ''}", about, *rest]
+    return " ".join(word for word in words if word)
+
+
+def plain(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)

@@ -4,31 +4,29 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import grp
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import structlog
-from aiohttp import web
 
 from agent.adapters.sd_notify import SdNotify
 from agent.adapters.state_lock import StateLock
-from agent.api.app import make_app
 from agent.daemon.assemble import Daemon, LoopMaker, assemble
+from agent.daemon.doors import Doors
 from agent.daemon.guard import cancelled, forever
 from agent.daemon.housekeeping import Housekeeping
 from agent.daemon.log import set_up
+from agent.daemon.site import Site
 from agent.errors import AgentError
-from agent.settings.load import load
-from agent.settings.model import Settings
+from agent.settings.load import Loaded, load
 from agent.version import VERSION
 from agent.wiring import Parts
 
 log = structlog.get_logger()
-GROUP = "recipe-agent"
 LEAVE_S = 10.0
 
 
@@ -40,9 +38,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     try:
         path = Path(arguments.config) if arguments.config else None
-        settings = load(path, os.environ).settings
-        set_up(settings.logs.level, settings.logs.form)
-        asyncio.run(serve(settings))
+        loaded = load(path, os.environ)
+        parts = Parts(loaded.settings)
+        set_up(loaded.settings.logs.level, loaded.settings.logs.form, parts.veil)
+        asyncio.run(serve(path, loaded, parts))
     except AgentError as error:
         sys.stderr.write(f"error: {error.text}\n" + (f"hint: {error.advice}\n" if error.advice else ""))
         return error.exit_code
@@ -59,32 +58,52 @@ def options() -> argparse.ArgumentParser:
     return parser
 
 
-async def serve(settings: Settings) -> None:
+async def serve(path: Path | None, loaded: Loaded, parts: Parts) -> None:
     """The daemon's whole life."""
-    lock = StateLock(settings.paths.state)
-    daemon = await assemble(Parts(settings))
-    notify = SdNotify()
-    stop = leave_on_signals()
-    servers: list[web.AppRunner] = []
+    lock = StateLock(loaded.settings.paths.state)
+    daemon = await assemble(parts)
+    daemon.site.files, daemon.site.loaded = loaded.files, parts.clock.now().wall
+    doors = Doors(daemon.desk, loaded.settings, parts.veil)
+    fleet, notify = daemon.fleet, SdNotify()
+    site = Site(path, parts, doors, daemon.store, parts.clock, fleet.told, notify, daemon.site)
+    stop, again = leave_on_signals(), read_again_on_hangup()
     tasks: list[asyncio.Task[None]] = []
     housekeeping = Housekeeping(daemon)
     try:
-        await daemon.fleet.start(LoopMaker(daemon).making())
-        tasks += [
-            asyncio.create_task(forever("host watch", daemon.watch.run), name="host watch"),
-            asyncio.create_task(forever("watchdog", lambda: feed(daemon, notify)), name="watchdog"),
-        ]
+        await asyncio.to_thread(parts.learn_secrets)
+        await fleet.start(LoopMaker(daemon).making())
+        works: dict[str, Callable[[], Awaitable[None]]] = {
+            "host watch": daemon.watch.run,
+            "watchdog": partial(feed, daemon, notify),
+        }
+        works |= {"keys": doors.watch, "site file": partial(follow, again, site)}
         housekeeping.start()
-        servers += await open_doors(daemon, settings)
-        notify.say("READY=1", f"STATUS=watches {len(daemon.fleet.loops)} deployments")
-        log.info("started", version=VERSION, deployments=len(daemon.fleet.loops), pid=os.getpid())
+        await doors.open()
+        tasks += [asyncio.create_task(forever(name, work), name=name) for name, work in works.items()]
+        notify.say("READY=1", f"STATUS=watches {len(fleet.loops)} deployments")
+        log.info("started", version=VERSION, deployments=len(fleet.loops), pid=os.getpid())
         await stop.wait()
         notify.say("STOPPING=1")
         log.info("leaves", engines="left running")
     finally:
         housekeeping.stop()
-        await close(daemon, servers, tasks)
+        await close(daemon, doors, tasks)
         lock.release()
+
+
+async def follow(again: asyncio.Event, site: Site) -> None:
+    """Reads the site file again whenever that is asked for."""
+    while True:
+        await again.wait()
+        again.clear()
+        await site.reload()
+
+
+def read_again_on_hangup() -> asyncio.Event:
+    """Set by each SIGHUP."""
+    again = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, again.set)
+    return again
 
 
 def leave_on_signals() -> asyncio.Event:
@@ -115,77 +134,11 @@ async def feed(daemon: Daemon, notify: SdNotify) -> None:
         await asyncio.sleep(notify.watchdog_s / 3)
 
 
-async def open_doors(daemon: Daemon, settings: Settings) -> list[web.AppRunner]:
-    """The unix socket, and TCP where the site wants it."""
-    runners = [await unix_door(daemon, settings.paths.socket)]
-    if settings.listen.port:
-        runners.append(await tcp_door(daemon, settings))
-    return runners
-
-
-async def unix_door(daemon: Daemon, path: Path) -> web.AppRunner:
-    """Everything is allowed here, to who may open the file: its owner and the group recipe-agent."""
-    clear_place(path)
-    runner = await runner_for(make_app(daemon.desk, local=True))
-    before = os.umask(0o117)
-    try:
-        await web.UnixSite(runner, str(path)).start()
-    finally:
-        os.umask(before)
-    give_to_group(path)
-    return runner
-
-
-def clear_place(path: Path) -> None:
-    """A killed agent leaves its socket behind; the lock on the state folder says that nobody serves it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.unlink(missing_ok=True)
-
-
-def give_to_group(path: Path) -> None:
-    try:
-        os.chown(path, -1, grp.getgrnam(GROUP).gr_gid)
-    except (KeyError, PermissionError):
-        log.debug("socket_group", path=str(path), reason=f"no group {GROUP}, or no right to give the socket to it")
-
-
-async def tcp_door(daemon: Daemon, settings: Settings) -> web.AppRunner:
-    """Read-only without a token."""
-    token = token_of(settings)
-    runner = await runner_for(make_app(daemon.desk, local=False, token=token))
-    listen = settings.listen
-    try:
-        await web.TCPSite(runner, listen.address, listen.port).start()
-    except OSError as error:
-        raise PortTaken(where=f"{listen.address}:{listen.port}", why=error.strerror or error) from error
-    return runner
-
-
-class PortTaken(AgentError):
-    """The TCP side cannot be opened."""
-
-    code = "listen.failed"
-    message = "cannot listen on {where}: {why}"
-    hint = "set listen.port in agent.yaml to a free port, or to 0 for the unix socket alone"
-
-
-def token_of(settings: Settings) -> str:
-    file = getattr(settings.listen, "token_file", None)
-    return file.read_text().strip() if file else ""
-
-
-async def runner_for(app: web.Application) -> web.AppRunner:
-    runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=1.0)
-    await runner.setup()
-    return runner
-
-
-async def close(daemon: Daemon, servers: list[web.AppRunner], tasks: list[asyncio.Task[None]]) -> None:
+async def close(daemon: Daemon, doors: Doors, tasks: list[asyncio.Task[None]]) -> None:
     """In a bounded time, whatever hangs: what is left ends with the process, and engines are not touched."""
     try:
         async with asyncio.timeout(LEAVE_S):
-            for server in servers:
-                await server.cleanup()
+            await doors.close()
             await cancelled(*tasks)
             await daemon.close()
     except TimeoutError:
