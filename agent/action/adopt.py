@@ -44,16 +44,26 @@ def take_over(record: Deployment, current: ContainerView) -> Deployment:
     return replace(record, container=current.id, started_at=started)
 
 
+def timeless(record: Deployment) -> Deployment:
+    """Without times of the boot before: its monotonic clock has begun again."""
+    down, fault = record.takedown, record.fault
+    if down is not None:
+        down = replace(down, begun=None, term_at=None, kill_at=None, removed_at=None, orphans_ended_at=None)
+    if fault is not None:
+        fault = replace(fault, abort_at=None)
+    return replace(record, takedown=down, fault=fault, backoff_until=None)
+
+
 def after_boot(record: Deployment, current: ContainerView | None, boot_id: str, now: float) -> Deployment:
     """A reboot ends every container without a fault: no incident, and no restart of the budget is spent."""
     first_look = not record.boot_id
-    record = replace(record, boot_id=boot_id)
+    record = timeless(replace(record, boot_id=boot_id))
     if first_look or (current is not None and current.running):
         return record
     if record.desired is not Desired.RUNNING or record.state in RESTING:
         return record
     why = "the host was restarted; starts again what should run"
-    down = Takedown(Reason.REBOOT, why, since=now) if current is not None else None
+    down = Takedown(Reason.REBOOT, why) if current is not None else None
     fresh = replace(
         record,
         started_at=None,

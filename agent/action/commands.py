@@ -98,10 +98,9 @@ def supervise(record: Deployment, mode: Supervision) -> Deployment:
 
 def down(record: Deployment, reason: Reason, why: str, drain_s: float | None, now: float) -> Deployment:
     """Begin a take-down, or turn the one that is under way to a new purpose."""
-    until = now + drain_s if drain_s else None
     if record.takedown is not None:
-        return replace(record, takedown=replace(record.takedown, reason=reason, why=why, drain_until=until))
-    record = replace(record, takedown=Takedown(reason, why, since=now, drain_until=until), fault=None)
+        return replace(record, takedown=replace(record.takedown, reason=reason, why=why, drain_s=drain_s))
+    record = replace(record, takedown=Takedown(reason, why, drain_s=drain_s), fault=None)
     return record.at(State.STOPPING, why, now)
 
 

@@ -91,8 +91,8 @@ def begin(record: Deployment, seen: Seen) -> Step:
     """From nothing to a created container."""
     if seen.leftovers:
         return Stop(Reason.RESTART, "an older generation is still there")
-    if record.backoff_until is not None and seen.now.wall < record.backoff_until:
-        left = record.backoff_until - seen.now.wall
+    if record.backoff_until is not None and seen.now.mono < record.backoff_until:
+        left = record.backoff_until - seen.now.mono
         return Wait(record.backoff_until, f"waits {left:.0f} s more before restart {len(record.restarts)}")
     if (first := prepare(record)) is not None:
         return first
@@ -156,7 +156,7 @@ def runs(seen: Seen) -> bool:
 
 def abort(fault: Fault, verdict: Verdict, seen: Seen) -> Step | None:
     """Abort the zombies, first those only, engine-wide only when nobody else is served; None when that is spent."""
-    if fault.abort_at is not None and seen.now.wall - fault.abort_at < ABORT_RECHECK_S:
+    if fault.abort_at is not None and seen.now.mono - fault.abort_at < ABORT_RECHECK_S:
         return Nothing(f"looks again {ABORT_RECHECK_S:.0f} s after the abort: {verdict.why}")
     if not fault.abort_tried and "narrow" in seen.can_abort:
         return Abort(everything=False, why=f"aborts the requests that nobody waits for: {verdict.why}")

@@ -201,8 +201,8 @@ async def save_log(record: Deployment, container: str, path: Path, seen: Seen, w
         if await asyncio.to_thread(made_room, path):
             await work.runtime.save_log(container, path)
     except (AgentError, OSError) as error:
-        since = record.takedown.since if record.takedown else seen.now.wall
-        if seen.now.wall - since < seen.watch.release.value:
+        begun = record.takedown.begun if record.takedown else None
+        if begun is None or seen.now.mono - begun < seen.watch.release.value:
             raise RuntimeTrouble(action=f"save the log of generation {record.generation}", why=error) from error
         return f"its log could not be saved: {error}"
     return ""

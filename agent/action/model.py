@@ -110,7 +110,7 @@ class Wait:
     """Wait for a release or a backoff; nothing is done meanwhile."""
 
     until: float
-    """Seconds since the epoch."""
+    """Seconds of CLOCK_MONOTONIC."""
     why: str
 
 

@@ -78,16 +78,22 @@ class Fault:
     abort_tried: str = ""
     """`narrow` or `everything`, with `abort_at` when."""
     abort_at: float | None = None
+    """Seconds of CLOCK_MONOTONIC."""
 
 
 @dataclass(frozen=True, slots=True)
 class Takedown:
-    """A container on its way out, as far as it has come. Times are seconds since the epoch."""
+    """A container on its way out, as far as it has come.
+
+    Times are seconds of CLOCK_MONOTONIC: they hold over a restart of the agent, and a wall clock that is set does not
+    move them. After a reboot they mean nothing and begin again (`agent.action.adopt`).
+    """
 
     reason: Reason
     why: str
-    since: float
-    drain_until: float | None = None
+    begun: float | None = None
+    """When the loop first looked at it; a person's wish is written down before any look."""
+    drain_s: float | None = None
     term_at: float | None = None
     kill_at: float | None = None
     cut: int | None = None
@@ -107,6 +113,7 @@ class Deployment:
     `generation` is the highest one that was ever asked of the runtime: it is written before the container is created.
     `checked` and `imaged` are ids of the plan whose preflight and image are done for the coming start.
     `baseline` is the GPU memory in use (bytes by UUID) and `host` the memory available just before the last start.
+    `backoff_until` is on CLOCK_MONOTONIC; every other time is seconds since the epoch and is only shown.
     """
 
     slug: str

@@ -21,7 +21,7 @@ ALIVE = frozenset({RunState.RUNNING, RunState.PAUSED, RunState.RESTARTING})
 
 
 def take_down(record: Deployment, down: Takedown, seen: Seen) -> Step:
-    """The next step of a take-down. Times are compared on the wall clock, since they outlive the agent."""
+    """The next step of a take-down."""
     if seen.container is not None:
         return end_container(down, seen.container, seen)
     if seen.leftovers:
@@ -42,9 +42,13 @@ def end_container(down: Takedown, container: ContainerView, seen: Seen) -> Step:
     return end_process(down, container, seen)
 
 
+def begun(down: Takedown, seen: Seen) -> float:
+    return down.begun if down.begun is not None else seen.now.mono
+
+
 def drains(down: Takedown, seen: Seen) -> Step | None:
     """Bounded patience for clients; it says for how many."""
-    left = (down.drain_until or 0.0) - seen.now.wall
+    left = (down.drain_s or 0.0) - (seen.now.mono - begun(down, seen))
     if down.term_at is not None or left <= 0 or seen.clients == 0:
         return None
     count = "an unknown number of" if seen.clients is None else str(seen.clients)
@@ -53,7 +57,7 @@ def drains(down: Takedown, seen: Seen) -> Step | None:
 
 def end_process(down: Takedown, container: ContainerView, seen: Seen) -> Step:
     """TERM, a bounded wait, KILL, a bounded wait, and then a person."""
-    now, watch = seen.now.wall, seen.watch
+    now, watch = seen.now.mono, seen.watch
     if down.term_at is None:
         cut = f"; cuts {seen.clients} client connections" if seen.clients else ""
         return Signal(container.id, "TERM", f"asks generation {container.generation} to end{cut}: {down.why}")
@@ -76,7 +80,7 @@ def end_process(down: Takedown, container: ContainerView, seen: Seen) -> Step:
 
 def wait_for_removal(down: Takedown, container: ContainerView, seen: Seen) -> Step:
     """`docker rm` can hang: bounded, then a person."""
-    left = seen.watch.release.value - (seen.now.wall - (down.kill_at or down.since))
+    left = seen.watch.release.value - (seen.now.mono - (down.kill_at or begun(down, seen)))
     if left > 0:
         return Nothing(f"waits {left:.0f} s more for the removal of {container.name}")
     return Settle(State.QUARANTINED, f"the removal of {container.name} hangs: look at dmesg, restart Docker or reboot")
@@ -86,7 +90,7 @@ def end_leftover(down: Takedown, leftover: ContainerView, seen: Seen) -> Step:
     """An older generation of the same deployment that a kill of the agent left behind."""
     if leftover.state not in ALIVE:
         return Remove(leftover.id, f"removes the leftover of generation {leftover.generation}")
-    if down.kill_at is None or seen.now.wall - down.kill_at < seen.watch.kill.value:
+    if down.kill_at is None or seen.now.mono - down.kill_at < seen.watch.kill.value:
         return Signal(leftover.id, "KILL", f"ends the leftover of generation {leftover.generation}")
     return Settle(State.QUARANTINED, f"the leftover {leftover.name} cannot be ended: look at dmesg and reboot the host")
 
@@ -96,7 +100,7 @@ def end_survivors(down: Takedown, seen: Seen) -> Step:
     stuck = [f"pid {one.pid} ({one.command})" for one in seen.survivors]
     if down.orphans_ended_at is None:
         return EndOrphans(f"ends what outlived the container: {', '.join(stuck)}")
-    if seen.now.wall - down.orphans_ended_at < seen.watch.kill.value:
+    if seen.now.mono - down.orphans_ended_at < seen.watch.kill.value:
         return Nothing(f"waits for {', '.join(stuck)} to end")
     return Settle(State.QUARANTINED, f"{', '.join(stuck)} cannot be ended: stuck in the kernel; reboot the host")
 
@@ -107,7 +111,7 @@ def prove_release(record: Deployment, down: Takedown, seen: Seen) -> Step:
     if release is None:
         return Nothing("looks whether everything is released")
     if not release.proven:
-        waited = seen.now.wall - (down.removed_at or down.since)
+        waited = seen.now.mono - (down.removed_at or begun(down, seen))
         held = "; ".join(release.held)
         if waited < seen.watch.release.value:
             return Nothing(f"waits for the release ({waited:.0f} of {seen.watch.release.value:.0f} s): {held}")

@@ -36,6 +36,8 @@ from agent.preflight.model import Finding
 from agent.verdict.model import Judged, Verdict
 
 SERVING = frozenset({Judged.READY, Judged.BUSY})
+LOOK_AGAIN_S = 60.0
+"""After a refusal of a start that nobody waits for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +64,9 @@ def look(record: Deployment, seen: Seen, elapsed: float) -> Deployment:
         if record.takedown is not None or record.state in RESTING:
             return record
         return record.at(State.UNOBSERVABLE, f"cannot look: {seen.unreachable}", seen.now.wall)
-    if (down := record.takedown) is not None and down.container is None and record.container is not None:
-        # a person's stop begins without a look; what runs is noted before anything is sent to it
-        return replace(record, takedown=replace(down, members=seen.members, container=record.container))
-    if verdict is None or record.takedown is not None or record.started_at is None:
+    if record.takedown is not None:
+        return look_down(record, record.takedown, seen)
+    if verdict is None or record.started_at is None:
         return record
     if record.state in (State.FAILED, State.QUARANTINED) and verdict.state not in SERVING:
         return record
@@ -78,6 +79,15 @@ def look(record: Deployment, seen: Seen, elapsed: float) -> Deployment:
     if verdict.state in SERVING or moves(verdict, seen):
         return prove_health(record, seen, elapsed)
     return record if verdict.fault else replace(record, fault=None, would=None)
+
+
+def look_down(record: Deployment, down: Takedown, seen: Seen) -> Deployment:
+    """A person's stop begins without a look: its clock starts here, and what runs is noted before anything is sent."""
+    if down.begun is None:
+        down = replace(down, begun=seen.now.mono)
+    if down.container is None and record.container is not None:
+        down = replace(down, members=seen.members, container=record.container)
+    return replace(record, takedown=down)
 
 
 def moves(verdict: Verdict, seen: Seen) -> bool:
@@ -128,7 +138,7 @@ def intend(record: Deployment, step: Step, seen: Seen) -> Deployment:
         case Signal(name=name):
             return signalled(record, name, seen)
         case EndOrphans():
-            return with_down(record, orphans_ended_at=now)
+            return with_down(record, orphans_ended_at=seen.now.mono)
         case Preflight():
             return record.at(State.PREFLIGHT, step.why, now) if record.started_at is None else record
         case PrepareImage():
@@ -145,7 +155,7 @@ def begin_down(record: Deployment, step: Stop, seen: Seen) -> Deployment:
     """A take-down begins; for a fault it spends a restart at once, so that a kill cannot give it back."""
     now = seen.now.wall
     reason = Reason(step.reason)
-    down = Takedown(reason, step.why, since=now, members=seen.members, container=record.container)
+    down = Takedown(reason, step.why, begun=seen.now.mono, members=seen.members, container=record.container)
     record = replace(record, takedown=down).at(State.STOPPING, step.why, now)
     if reason is Reason.GIVE_BACK:
         return replace(record, give_back=record.replaces, replaces=None)
@@ -166,8 +176,8 @@ def signalled(record: Deployment, name: str, seen: Seen) -> Deployment:
     if down is None:
         return record
     if name == "TERM":
-        return replace(record, takedown=replace(down, term_at=seen.now.wall, cut=seen.clients))
-    return replace(record, takedown=replace(down, kill_at=down.kill_at or seen.now.wall))
+        return replace(record, takedown=replace(down, term_at=seen.now.mono, cut=seen.clients))
+    return replace(record, takedown=replace(down, kill_at=down.kill_at or seen.now.mono))
 
 
 def with_down(
@@ -191,7 +201,7 @@ def finish(record: Deployment, step: Step, outcome: Outcome, seen: Seen, jitter:
     now = seen.now.wall
     match step:
         case Preflight() | PrepareImage():
-            return prepared(record, step, outcome, now)
+            return prepared(record, step, outcome, seen)
         case Create() | Start() if outcome.refused is not None:
             return settled(record, State.FAILED, outcome.refused, now)
         case Create(generation=generation):
@@ -202,13 +212,15 @@ def finish(record: Deployment, step: Step, outcome: Outcome, seen: Seen, jitter:
         case SaveEvidence(kind=kind):
             return evidenced(record, kind, outcome, seen)
         case Abort() if record.fault is not None:
-            return replace(record, fault=replace(record.fault, abort_tried=outcome.aborted, abort_at=now))
+            return replace(record, fault=replace(record.fault, abort_tried=outcome.aborted, abort_at=seen.now.mono))
         case Remove():
-            return with_down(replace(record, container=None), removed_at=now).at(State.RELEASING, step.why, now)
+            return with_down(replace(record, container=None), removed_at=seen.now.mono).at(
+                State.RELEASING, step.why, now
+            )
         case Released():
             return released(record, step, seen, jitter)
         case RollBack(plan_id=plan_id):
-            return rolled_back(record, plan_id, step.why, now)
+            return rolled_back(record, plan_id, step.why, seen)
         case BringBack():
             return settled(replace(record, give_back=None, started_at=None), State.FAILED, step.why, now)
         case Settle(state=state):
@@ -217,8 +229,9 @@ def finish(record: Deployment, step: Step, outcome: Outcome, seen: Seen, jitter:
             return record
 
 
-def prepared(record: Deployment, step: Preflight | PrepareImage, outcome: Outcome, now: float) -> Deployment:
+def prepared(record: Deployment, step: Preflight | PrepareImage, outcome: Outcome, seen: Seen) -> Deployment:
     """A refusal before a first start or a replacement ends there; before any other start it is tried again."""
+    now = seen.now.wall
     if outcome.refused is None:
         if isinstance(step, Preflight):
             return replace(record, checked=record.target)
@@ -230,8 +243,8 @@ def prepared(record: Deployment, step: Preflight | PrepareImage, outcome: Outcom
         return replace(stays, desired=Desired.STOPPED).at(State.STOPPED, outcome.refused, now)
     if record.generation == 0:
         return replace(record, desired=Desired.STOPPED).at(State.FAILED, outcome.refused, now)
-    again = replace(record, backoff_until=now + 60.0)
-    return again.at(State.BACKOFF, f"{outcome.refused}; looks again in 60 s", now)
+    again = replace(record, backoff_until=seen.now.mono + LOOK_AGAIN_S)
+    return again.at(State.BACKOFF, f"{outcome.refused}; looks again in {LOOK_AGAIN_S:.0f} s", now)
 
 
 def created(record: Deployment, generation: int, outcome: Outcome) -> Deployment:
@@ -271,13 +284,13 @@ def released(record: Deployment, step: Released, seen: Seen, jitter: float) -> D
         return record.at(State.PENDING, step.why, now)
     spent = max(0, len(record.restarts) - 1)
     wait = Budget(spent=spent, allowed=seen.watch.budget, backoff=seen.watch.backoff, jitter=jitter).wait
-    record = replace(record, backoff_until=now + wait if wait > 0 else None)
+    record = replace(record, backoff_until=seen.now.mono + wait if wait > 0 else None)
     return record.at(State.BACKOFF if wait > 0 else State.PENDING, f"{down.why}; {step.why}", now)
 
 
-def rolled_back(record: Deployment, plan_id: str, why: str, now: float) -> Deployment:
+def rolled_back(record: Deployment, plan_id: str, why: str, seen: Seen) -> Deployment:
     """The last good plan takes over, with a budget of its own; what it replaces is kept as evidence already."""
-    down = Takedown(Reason.DEPLOY, why, since=now, container=record.container)
+    down = Takedown(Reason.DEPLOY, why, begun=seen.now.mono, members=seen.members, container=record.container)
     back = replace(
         record,
         next_plan=plan_id,
@@ -289,7 +302,7 @@ def rolled_back(record: Deployment, plan_id: str, why: str, now: float) -> Deplo
         checked=None,
         imaged=None,
     )
-    return back.counted("rollbacks").at(State.STOPPING, why, now)
+    return back.counted("rollbacks").at(State.STOPPING, why, seen.now.wall)
 
 
 def settled(record: Deployment, state: State, why: str, now: float) -> Deployment:

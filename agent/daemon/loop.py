@@ -295,7 +295,7 @@ class Loop:
         period = self.plan.watch.period.value
         match step:
             case Wait(until=until):
-                return max(0.05, min(until - seen.now.wall, period))
+                return max(0.05, min(until - seen.now.mono, period))
             case Nothing() | AskCanary() | Settle() if self.record.takedown is not None:
                 return min(DOWN_PERIOD_S, period)
             case Nothing() | Settle() if self.record.state in RESTING and seen.container is None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from agent.action import commands
-from agent.action.model import Abort, Create, Nothing, SaveEvidence, Signal, Stop
+from agent.action.model import Abort, Create, Nothing, SaveEvidence, Signal, Step, Stop
 from agent.action.record import Deployment, Desired, Reason, State, Supervision
 from agent.action.seen import Release
 from agent.container.port import RunState
@@ -208,12 +208,12 @@ def test_zombies_are_aborted_before_anything_is_restarted() -> None:
     assert not first.everything
     record = finish(record, first, Outcome(aborted="narrow"), seen)
     assert isinstance(decide(record, seen), Nothing)
-    later = replace(seen, now=replace(seen.now, wall=seen.now.wall + 20))
+    later = replace(seen, now=replace(seen.now, mono=seen.now.mono + 20))
     second = decide(record, later)
     assert isinstance(second, Abort)
     assert second.everything
     record = finish(record, second, Outcome(aborted="everything"), later)
-    last = decide(record, replace(later, now=replace(later.now, wall=later.now.wall + 20)))
+    last = decide(record, replace(later, now=replace(later.now, mono=later.now.mono + 20)))
     assert isinstance(last, Stop)
 
 
@@ -288,3 +288,38 @@ def test_removal_forgets() -> None:
     world.run(record, 4)
     assert names(world)[-1] == "Forget"
     assert world.containers == {}
+
+
+@pytest.mark.parametrize(
+    "jump", [-86_400.0 * 400, -3600.0, 3600.0, 86_400.0 * 400], ids=["-400d", "-1h", "+1h", "+400d"]
+)
+@pytest.mark.parametrize("at", range(1, 60, 4))
+def test_a_wall_clock_that_is_set_fires_nothing_and_holds_nothing_up(jump: float, at: int) -> None:
+    """Set it at any tick of a life with an engine that ignores TERM: the same steps as without."""
+
+    def life(jump: float) -> tuple[list[Step], Deployment]:
+        world = World(lambda _: fault(), obeys_term=False)
+        record = world.run(fresh(), at)
+        world.wall += jump
+        record = world.run(record, 150)
+        return world.steps, record
+
+    steps, record = life(jump)
+    expected, undisturbed = life(0.0)
+    assert [type(step) for step in steps] == [type(step) for step in expected]
+    assert (record.state, record.generation) == (undisturbed.state, undisturbed.generation)
+
+
+def test_a_reboot_in_the_middle_of_a_stop_goes_on_with_it() -> None:
+    """The clock of the boot before means nothing: TERM is sent anew, nobody is killed for a wait that never was."""
+    world = World(lambda _: healthy(), obeys_term=False)
+    record = world.run(fresh(), 8)
+    record = world.run(commands.stop(record, None, world.clock), 2)
+    assert record.takedown is not None
+    assert record.takedown.term_at is not None
+    world.boot, world.clock = "boot-2", 5.0
+    record = world.run(record, 1)
+    assert isinstance(world.steps[-1], Signal)
+    assert world.steps[-1].name == "TERM"
+    record = world.run(record, 12)
+    assert record.state is State.STOPPED

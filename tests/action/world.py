@@ -62,6 +62,8 @@ class World:
     disk: str = ""
     containers: dict[str, ContainerView] = field(default_factory=dict)
     clock: float = 1000.0
+    wall: float = 0.0
+    """How far the wall clock is ahead."""
     steps: list[Step] = field(default_factory=list)
     created: list[int] = field(default_factory=list)
     most_at_once: int = 0
@@ -82,8 +84,8 @@ class World:
             raise Killed
 
     def seen(self, record: Deployment) -> tuple[Deployment, Seen]:
-        now = Instant(self.clock, self.clock)
-        adopted = adopt(record, tuple(self.containers.values()), self.boot, self.clock)
+        now = Instant(self.clock, self.clock + self.wall)
+        adopted = adopt(record, tuple(self.containers.values()), self.boot, self.clock + self.wall)
         verdict = None
         watched = adopted.record.takedown is None and adopted.record.started_at is not None
         if watched and adopted.container is None:
@@ -132,7 +134,7 @@ class World:
                 return Outcome(container=key)
             case Start(container=key):
                 self.containers[key] = replace(
-                    self.containers[key], state=RunState.RUNNING, pid=7, started_at=self.clock
+                    self.containers[key], state=RunState.RUNNING, pid=7, started_at=self.clock + self.wall
                 )
             case Signal(container=key, name=name):
                 if (name == "TERM" and self.obeys_term) or (name == "KILL" and self.obeys_kill):
