@@ -36,7 +36,7 @@ from agent.errors import AgentError
 
 PORT = 30000
 
-_PROGRAMS = (("-m", "sglang.launch_server"), ("sglang", "serve"), ("-m", "sglang.srt.entrypoints.http_server"))
+PROGRAMS = (("-m", "sglang.launch_server"), ("sglang", "serve"), ("-m", "sglang.srt.entrypoints.http_server"))
 
 # Written by each scheduler, with its ranks as labels.
 _SCHEDULER = {
@@ -102,10 +102,10 @@ class SGLang(Silent):
     traits = Traits(health_costs=True)
 
     def recognise(self, command: Command) -> bool:
-        return arguments(command, _PROGRAMS, None) is not None
+        return arguments(command, PROGRAMS, None) is not None
 
     def describe(self, command: Command) -> EngineLaunch:
-        found = arguments(command, _PROGRAMS, None) or Found(command.words, dict(command.env))
+        found = arguments(command, PROGRAMS, None) or Found(command.words, dict(command.env))
         flags = Flags(found.words)
         model = flags.text("--model-path", "--model")
         ranks = flags.positive("--dp", "--dp-size", "--data-parallel-size") or 1

@@ -37,7 +37,7 @@ from agent.errors import AgentError
 
 PORT = 8000
 
-_PROGRAMS = (
+PROGRAMS = (
     ("vllm", "serve"),
     ("-m", "vllm.entrypoints.openai.api_server"),
     ("-m", "vllm.entrypoints.cli.main", "serve"),
@@ -132,10 +132,10 @@ class Vllm(Silent):
     traits = Traits(unhealthy_is_dead=True)
 
     def recognise(self, command: Command) -> bool:
-        return arguments(command, _PROGRAMS, _IMAGES) is not None
+        return arguments(command, PROGRAMS, _IMAGES) is not None
 
     def describe(self, command: Command) -> EngineLaunch:
-        found = arguments(command, _PROGRAMS, _IMAGES) or Found(command.words, dict(command.env))
+        found = arguments(command, PROGRAMS, _IMAGES) or Found(command.words, dict(command.env))
         flags = Flags(found.words[1:] if found.words[:1] == ("serve",) else found.words)
         model = flags.text("--model") or flags.first()
         served = flags.text("--served-model-name")
