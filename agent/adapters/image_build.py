@@ -1,11 +1,13 @@
 """Images built by a Docker Engine, through its API alone.
 
-The classic builder is used, which every Engine from 20.10 on has (`POST /build` without `version`), and not BuildKit:
+The classic builder is used, which every Engine from 20.10 on has (`POST /build` without `version`; with the containerd
+image store since 24.0, moby/moby#45526), and not BuildKit:
 
 - it takes CPU shares, so that a build beside a serving engine yields to it; BuildKit ignores them;
 - its finished steps are images that carry our label: they are there when a build goes on after it died, they are
   listed and pruned by us, and no garbage collector of a cache of fixed size takes them (an image here has 30 GB);
-- it says in plain words which step it is at.
+- it says in plain words which step it is at, and takes a context in the request itself, which BuildKit could not with
+  the containerd image store before 27.5 (moby/moby#49194).
 
 What BuildKit is better at (stages side by side, mounts, secrets, several platforms) no list of steps asks for. Its
 client would be a program (`docker buildx`) that many hosts lack. To be looked at again when an Engine drops the classic

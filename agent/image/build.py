@@ -20,6 +20,7 @@ from agent.image.materials import Gathering, Materials
 from agent.image.port import Builder, Context, Contexts, ImageReady, ImageRuntime, InstructionFailed, Say, Sources
 from agent.image.pull import Means
 from agent.image.shared import Shared
+from agent.image.streams import closing
 from agent.image.trouble import ImageError, ImageNotFound
 from agent.plan.model import ImagePlan, Plan
 
@@ -114,8 +115,9 @@ class Overlays:
     async def _once(self, file: IO[bytes], tag: str, following: Following) -> None:
         file.seek(0)
         try:
-            async for event in self._with.builder.build(file, tag):
-                following.note(event)
+            async with closing(self._with.builder.build(file, tag)) as events:
+                async for event in events:
+                    following.note(event)
         except InstructionFailed as error:
             raise following.failure(str(error)) from error
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from agent.clock import Clock, SystemClock
@@ -12,6 +11,7 @@ from agent.errors import AgentError, RuntimeTrouble
 from agent.image.port import Fetched, ImageReady, ImageRuntime, Say
 from agent.image.progress import Pace, describe
 from agent.image.reference import digest_of, parse
+from agent.image.streams import closing
 from agent.image.trouble import DigestMismatch, ImageNotFound, PullFailed, PullRefused, PullStalled
 from agent.quantity import Bytes
 
@@ -106,7 +106,7 @@ class _Trip:
     async def _follow(self) -> None:
         pace, last = Pace(), None
         silence = self._means.patience.silence_s
-        async with _closing(self._runtime.pull(self._reference)) as steps:
+        async with closing(self._runtime.pull(self._reference)) as steps:
             try:
                 async with asyncio.timeout(silence) as deadline:
                     async for fetched in steps:
@@ -128,16 +128,6 @@ class _Trip:
             return ImageNotFound(reference=self._reference, why=why, advice=error.advice)
         kind = PullFailed if error.retryable else PullRefused
         return kind(reference=self._reference, why=why, advice=error.advice)
-
-
-@asynccontextmanager
-async def _closing(steps: AsyncIterator[Fetched]) -> AsyncGenerator[AsyncIterator[Fetched], None]:
-    """Closing a generator is what ends its connection; a plain iterator holds none."""
-    try:
-        yield steps
-    finally:
-        if isinstance(steps, AsyncGenerator):
-            await steps.aclose()
 
 
 def _look(fetched: Fetched) -> tuple[object, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tarfile
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -26,6 +26,8 @@ class FakeBuilder:
     def __init__(self, runtime: Pulls) -> None:
         self.runtime = runtime
         self.built: list[str] = []
+        self.open = 0
+        """Connections that build."""
         self.contexts: list[dict[str, bytes]] = []
         self.fails: dict[str, tuple[str, str]] = {}
         """Words of an instruction → its output, and what the Engine says."""
@@ -46,6 +48,14 @@ class FakeBuilder:
         return self.user_of.get(image, "")
 
     async def build(self, context: IO[bytes], tag: str) -> AsyncIterator[BuildEvent]:
+        self.open += 1
+        try:
+            async for event in self._run(context, tag):
+                yield event
+        finally:
+            self.open -= 1
+
+    async def _run(self, context: IO[bytes], tag: str) -> AsyncGenerator[BuildEvent, None]:
         files = unpacked(context)
         self.contexts.append(files)
         lines = [line for line in files["Dockerfile"].decode().splitlines() if line and not line.startswith("#")]

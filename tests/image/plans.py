@@ -4,20 +4,36 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import replace
+from dataclasses import fields
 from typing import Any
 
 from agent.container.port import ImageFacts, PullProgress
 from agent.container.trouble import PullFailed
 from agent.plan.model import ImagePlan, Plan, RecipeRef
-from tests.preflight.build import plan as whole_plan
+from agent.plan.watch import Span, Watch
 
 DIGEST = "sha256:" + "a" * 64
 
 
 def plan_of(image: ImagePlan | None, slug: str = "tiny", plan_id: str = "p1") -> Plan:
     """A plan whose image is this one."""
-    return replace(whole_plan(), plan_id=plan_id, recipe=RecipeRef(slug, 1, None, None, "test"), image=image)
+    others = ("backoff", "budget", "derived", "warnings")
+    spans: dict[str, Any] = {one.name: Span(None, "") for one in fields(Watch) if one.name not in others}
+    return Plan(
+        plan_id=plan_id,
+        recipe=RecipeRef(slug, 1, None, None, "test"),
+        runtime="docker",
+        engine=None,
+        image=image,
+        container=None,
+        requirements=(),
+        watch=Watch(**spans),
+        claims=(),
+        missing=(),
+        unapplied=(),
+        warnings=(),
+        origins={},
+    )
 
 
 def progress(done: int, total: int | None = 100, layers_done: int = 0, layers: int = 2, text: str = "") -> PullProgress:

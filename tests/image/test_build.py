@@ -142,6 +142,18 @@ async def test_two_who_build_the_same_at_once_build_it_once(case: Case, bench: B
     assert len(bench.builder.built) == 1
 
 
+async def test_a_build_that_nobody_waits_for_ends(case: Case, bench: Bench) -> None:
+    """A person's wish comes before it: the connection is closed at once, which ends it on the Engine."""
+    bench.builder.gate = asyncio.Event()
+    task = asyncio.ensure_future(bench.overlays(case.plan(case.commit()), Heard()))
+    while not bench.builder.open:
+        await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (bench.builder.open, bench.builder.built) == (0, [])
+
+
 async def test_a_script_is_left_out_where_a_commit_made_it_needless(case: Case, bench: Bench) -> None:
     """`before` a commit: run on older ones only."""
     older = case.commit()
