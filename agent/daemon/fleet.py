@@ -59,8 +59,8 @@ class Fleet:
         self.boards: dict[str, Board] = {}
         self.loops: dict[str, Loop] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._looked: set[str] = set()
-        """Deployments whose loop has looked since this agent began."""
+        self._turned: dict[str, float] = {}
+        """When each loop last looked, on CLOCK_MONOTONIC; none yet: it has not since this agent began."""
         self._runtimes = runtimes
         self._store = store
         self._clock = clock
@@ -104,7 +104,7 @@ class Fleet:
         self.loops.pop(slug, None)
         self._tasks.pop(slug, None)
         self.boards.pop(slug, None)
-        self._looked.discard(slug)
+        self._turned.pop(slug, None)
         await self._follow_operations(slug, None)
         self._notify()
 
@@ -120,14 +120,14 @@ class Fleet:
 
     def turning(self) -> str | None:
         """None when every deployment's loop has looked lately, else which one has not."""
-        now = self._clock.now().wall
+        now = self._clock.now().mono
         for slug, loop in self.loops.items():
-            board = self.boards.get(slug)
-            if board is None or slug not in self._looked:
+            turned = self._turned.get(slug)
+            if turned is None:
                 return f"{slug} has not been looked at yet"
             patience = 3 * loop.plan.watch.period.value + LONGEST_STEP_S
-            if now - board.at > patience:
-                return f"the loop of {slug} has not turned for {now - board.at:.0f} s"
+            if now - turned > patience:
+                return f"the loop of {slug} has not turned for {now - turned:.0f} s"
         return None
 
     async def close(self) -> None:
@@ -143,8 +143,8 @@ class Fleet:
         before = self.boards.get(slug)
         self.boards[slug] = board
         self.on_board(board)
-        first = slug not in self._looked
-        self._looked.add(slug)
+        first = slug not in self._turned
+        self._turned[slug] = self._clock.now().mono
         if first or before is None or moved(before, board):
             task = asyncio.create_task(self._follow_operations(slug, board), name=f"operations {slug}")
             self._tasks_of_operations.add(task)
