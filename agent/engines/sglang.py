@@ -72,7 +72,7 @@ _STEPS = ("realtime", "forward_seconds", "flops")
 
 _LOG: tuple[Meaning, ...] = (
     *FAILURES,
-    fails(FailureClass.HANG, r"watchdog timeout \(self\.watchdog_timeout=|Hang detected after", hang=True),
+    fails(FailureClass.HANG, r"[Ww]atchdog timeout \(self\.watchdog_timeout=|Hang detected after", hang=True),
     fails(
         FailureClass.WORKER_DIED,
         r"scheduler died during initialization|Subprocess \S+ .*crashed with exit code",

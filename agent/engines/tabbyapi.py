@@ -12,11 +12,12 @@ import re
 from agent.engines.dialect import Silent
 from agent.engines.failures import FAILURES
 from agent.engines.flags import Flags
-from agent.engines.lines import Meaning, moves, read, starts
+from agent.engines.lines import Meaning, fails, moves, read, starts
 from agent.engines.model import (
     Command,
     EngineKind,
     EngineLaunch,
+    FailureClass,
     LogEvent,
     Phase,
     Traits,
@@ -33,6 +34,7 @@ _SCRIPT = re.compile(r"(?:^|/)tabbyapi/(?:main\.py|start\.(?:sh|py))$", re.IGNOR
 
 _LOG: tuple[Meaning, ...] = (
     *FAILURES,
+    fails(FailureClass.GPU_OOM, r"Insufficient VRAM (?:in split )?for model and cache"),
     starts(Phase.READY, r"Developer documentation: http"),
     starts(Phase.WARM_UP, r"Model successfully loaded\."),
     starts(Phase.LOAD, r"Loading model(?: modules)?:?\s.*?(?P<percent>\d+)%|Loading model: "),

@@ -46,8 +46,13 @@ _PROMETHEUS = {
 
 _LOG: tuple[Meaning, ...] = (
     *FAILURES,
+    fails(FailureClass.GPU_OOM, r"Executor creation failed due to insufficient GPU memory"),
+    fails(FailureClass.KV_TOO_SMALL, r"must be large enough to process at least 1 sequence to completion"),
     fails(FailureClass.HANG, r"Hang detected after \d+ seconds", hang=True),
-    fails(FailureClass.ENGINE_DEAD, r"Error in thread|MPI_ABORT was invoked|Executor worker died"),
+    fails(
+        FailureClass.ENGINE_DEAD,
+        r"Error in thread|MPI_ABORT was invoked|Executor worker died|Executor loop crashed on this rank",
+    ),
     starts(Phase.READY, r"Application startup complete\."),
     starts(Phase.LOAD, r"Loading .*?(?:weights|shards).*?:\s+(?P<percent>\d+)%|Loading model weights|Rank \d+ .*load"),
     starts(Phase.COMPILE, r"\[Autotuner\]", jit=True),

@@ -14,8 +14,8 @@ def judge(case: Case) -> Verdict | None:
 
     A port that was open and refuses for half a minute while the container runs is dead. Time-outs may be a busy
     engine: dead only when the health path fails too, for as long as a dozen scrapes, and neither log nor processor nor
-    cards do anything, all of it known. Where the metrics are answered by the scheduler's own loop, its silence under
-    work counts as any other silence does.
+    cards do anything, all of it known; or for the long window, when the processor alone is busy and a canary failed.
+    Where the metrics are answered by the scheduler's own loop, its silence under work counts as any other silence does.
     """
     refused = refusing(case)
     if refused is not None:
@@ -23,7 +23,7 @@ def judge(case: Case) -> Verdict | None:
     since = case.marks.answers.failing
     if since is None or case.scraped or case.blind:
         return None
-    return loop_silent(case) or unresponsive(case) or cannot_look(case)
+    return loop_silent(case) or unresponsive(case) or spinning(case) or cannot_look(case)
 
 
 def refusing(case: Case) -> Verdict | None:
@@ -78,6 +78,29 @@ def unresponsive(case: Case) -> Verdict | None:
         kind=Kind.UNRESPONSIVE,
         remedy=Remedy.RESTART,
         evidence=evidence,
+    )
+
+
+def spinning(case: Case) -> Verdict | None:
+    """Nothing of it answers and its processor is busy, while its cards are known to do nothing.
+
+    Threads that wait for a lost peer spin (NCCL's proxies do); so does a server that tokenizes a huge prompt. The
+    longest prefill and its margin are waited for, and a canary must have failed since.
+    """
+    since, lost = case.marks.answers.failing, case.marks.answers.health_lost
+    if since is None or lost is None or case.compiling or cards.working(case):
+        return None
+    canary = signs.canary(case, since)
+    seconds = case.now - max(since, lost, key=lambda instant: instant.mono)
+    idle = cards.still(case) or cards.spinning(case)
+    if not case.watch.derived or seconds < case.watch.stall_blind.value or not canary or not idle:
+        return None
+    return Verdict(
+        Judged.DEAD,
+        f"nothing of it has answered for {seconds:.0f} s, and its cards do nothing",
+        kind=Kind.UNRESPONSIVE,
+        remedy=Remedy.RESTART,
+        evidence=(canary, signs.spin(case) or "the cards are at rest"),
     )
 
 

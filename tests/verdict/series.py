@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from agent.clock import Instant
 from agent.container.port import ContainerView, RunState, StopRequest
+from agent.engines.lines import is_echo
 from agent.engines.model import EngineKind, EngineLaunch, EngineReading, LogEvent, Pong, RankReading
 from agent.engines.registry import dialect_of
 from agent.plan.model import Claim
@@ -268,7 +269,7 @@ def sample_of(
         activity=activity_of(world) if running else None,
         gpus=gpus_of(world),
         log=tuple(event for event in events if event is not None),
-        log_lines=len(lines),
+        log_lines=sum(1 for line in lines if isinstance(line, LogEvent) or not is_echo(line)),
         xids=tuple(Xid(CARD, number) for number in xids),
         canary=answer,
         canary_out=out,

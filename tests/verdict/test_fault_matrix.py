@@ -6,10 +6,6 @@ cannot be read) are tested where the acts are.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
-
 import pytest
 
 from agent.engines.model import EngineKind, EngineLaunch, FailureClass
@@ -17,7 +13,8 @@ from agent.plan.model import Claim
 from agent.plan.windows import derive
 from agent.verdict.model import Judged, Remedy
 from tests.verdict import scenarios as s
-from tests.verdict.series import Script, Series, Tick, World, faults, first_fault, pp4_watch, states, timeline
+from tests.verdict.rows import STARTUP, SUSPECT, Loud, Quiet, must_fire, must_not_fire
+from tests.verdict.series import Series, World, faults, pp4_watch, states, timeline
 
 DEEPINFER = EngineLaunch(EngineKind.VLLM, port=8000, health="/health", metrics="/metrics", max_model_len=1_048_576)
 DEEPINFER_WATCH = derive(
@@ -29,22 +26,6 @@ DEEPINFER_WATCH = derive(
     {},
 )
 
-
-@dataclass
-class Quiet:
-    """A row that must not fire: the states that may be seen, and the one that it ends in."""
-
-    row: str
-    script: Script
-    seconds: float
-    ends: Judged
-    may: frozenset[Judged] = frozenset()
-    also: Callable[[list[Tick]], bool] = lambda ticks: True
-    how: dict[str, Any] = field(default_factory=dict)
-
-
-SUSPECT = frozenset({Judged.SUSPECT})
-STARTUP: dict[str, Any] = {"ready_since": None}
 
 QUIET = [
     Quiet("N1 cold 524K prefill, gauge moves", s.n1, 600, Judged.BUSY),
@@ -130,29 +111,8 @@ QUIET = [
 @pytest.mark.parametrize("case", QUIET, ids=lambda case: case.row)
 def test_must_not_fire(case: Quiet):
     """No act, no other state than the row allows, and it ends as it should."""
-    ticks = Series(case.script, case.seconds, **case.how).play()
-    assert not faults(ticks), timeline(ticks)
-    assert {tick.verdict.state for tick in ticks} <= {case.ends, *case.may}, timeline(ticks)
-    assert ticks[-1].verdict.state is case.ends, timeline(ticks)
-    assert case.also(ticks), timeline(ticks)
+    must_not_fire(case)
 
-
-@dataclass
-class Loud:
-    """A row that must fire: what is found, and within how many seconds after the fault."""
-
-    row: str
-    script: Script
-    within: float
-    state: Judged
-    remedy: Remedy = Remedy.RESTART
-    kind: str = ""
-    failure: FailureClass | None = None
-    fault: float = s.FAULT
-    how: dict[str, Any] = field(default_factory=dict)
-
-
-FAILED_START: dict[str, Any] = {"ready_since": None}
 
 LOUD = [
     Loud("F1 hang, loop ping times out", s.then(s.f1_ping), 240, Judged.STALLED, kind="busy", how={"engine": s.DEV}),
@@ -189,7 +149,7 @@ LOUD = [
         kind="busy",
         how={"engine": s.TRTLLM},
     ),
-    Loud("F16 a start that nothing moves", s.f16, 310, Judged.STALLED, kind="start", fault=120.0, how=FAILED_START),
+    Loud("F16 a start that nothing moves", s.f16, 310, Judged.STALLED, kind="start", fault=120.0, how=STARTUP),
     Loud("F18 Xid 79", s.then(s.f18), 10, Judged.DEAD, Remedy.QUARANTINE, "xid"),
     Loud("F19 Xid 94, then it dies", s.then(s.f19), 15, Judged.DEAD, kind="exit"),
     Loud("F20 Xid 119", s.then(s.f20_xid), 10, Judged.DEAD, Remedy.QUARANTINE, "xid"),
@@ -203,7 +163,7 @@ LOUD = [
         "exit",
         FailureClass.BAD_FLAG,
         60.0,
-        FAILED_START,
+        STARTUP,
     ),
     Loud(
         "F25 no kernel image",
@@ -214,7 +174,7 @@ LOUD = [
         "exit",
         FailureClass.ARCHITECTURE,
         60.0,
-        FAILED_START,
+        STARTUP,
     ),
     Loud(
         "F25 missing weights, the first cause in a pile",
@@ -231,7 +191,7 @@ LOUD = [
         "exit",
         FailureClass.MODEL_PATH,
         60.0,
-        FAILED_START,
+        STARTUP,
     ),
     Loud(
         "F26 port in use",
@@ -242,7 +202,7 @@ LOUD = [
         "exit",
         FailureClass.PORT,
         60.0,
-        FAILED_START,
+        STARTUP,
     ),
     Loud("F27 out of host memory", s.then(s.f27), 15, Judged.DEAD, kind="host_oom", failure=FailureClass.HOST_OOM),
     Loud("F27 the core alone", s.then(s.f27_core), 15, Judged.DEAD, kind="host_oom", failure=FailureClass.HOST_OOM),
@@ -264,16 +224,7 @@ LOUD = [
 @pytest.mark.parametrize("case", LOUD, ids=lambda case: case.row)
 def test_must_fire(case: Loud):
     """Found within the row's bound, not before the fault, as what it is."""
-    ticks = Series(case.script, case.fault + case.within + 60, **case.how).play()
-    found = first_fault(ticks)
-    assert found is not None, timeline(ticks)
-    assert case.fault <= found.at <= case.fault + case.within, timeline(ticks)
-    assert found.verdict.state is case.state, timeline(ticks)
-    assert found.verdict.remedy is case.remedy, timeline(ticks)
-    assert found.verdict.kind == case.kind, timeline(ticks)
-    if case.failure is not None:
-        assert found.verdict.failure is case.failure, timeline(ticks)
-    assert found.verdict.why
+    must_fire(case)
 
 
 @pytest.mark.parametrize("case", [case for case in LOUD if case.kind == "busy"], ids=lambda case: case.row)
