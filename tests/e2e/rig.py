@@ -117,7 +117,7 @@ class Rig:
         self.configure()
         with self.log.open("ab") as log:
             self.daemon = subprocess.Popen(
-                [sys.executable, "-m", "agent"],
+                [sys.executable, "-X", "faulthandler", "-m", "agent"],
                 env=self.environment,
                 cwd=self.folder,
                 stdin=subprocess.DEVNULL,
@@ -132,7 +132,10 @@ class Rig:
         process = self.launch()
         while not self.answers():
             assert process.poll() is None, f"the daemon ended with {process.returncode}\n{self.report()}"
-            assert time.monotonic() - began < START_S, f"the daemon does not answer\n{self.report()}"
+            if time.monotonic() - began > START_S:
+                process.send_signal(signal.SIGABRT)  # its stacks go to its log
+                process.wait()
+                raise AssertionError(f"the daemon does not answer\n{self.report()}")
             time.sleep(0.02)
         return time.monotonic() - began
 

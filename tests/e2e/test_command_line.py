@@ -76,7 +76,7 @@ def test_following_a_log_shows_lines_as_they_come(shared_rig: Rig) -> None:
     slug, port = "followed", free_port()
     shared_rig.publish(recipes.recipe(slug, port), recipes.profile())
     shared_rig.ok("deploy", slug, "--yes")
-    words = [PROGRAMS / "agentctl", "logs", slug, "-f"]
+    words = [str(PROGRAMS / "agentctl"), "logs", slug, "-f"]
     with subprocess.Popen(words, env=shared_rig.environment, stdout=subprocess.PIPE, text=True) as follower:
         assert follower.stdout is not None
         seen = next((line for line in follower.stdout if "Application startup complete" in line), None)
