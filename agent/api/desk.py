@@ -11,6 +11,7 @@ from agent.action.operation import Operation
 from agent.action.store import Event
 from agent.api.caller import Caller
 from agent.metrics.board import Board
+from agent.metrics.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,10 @@ class Desk(Protocol):
 
     def metrics(self) -> bytes:
         """The exposition of everything last seen; no I/O."""
+        ...
+
+    def snapshot(self) -> Snapshot:
+        """Everything last seen, of the host too; no I/O. Its boards are the fleet's own: people are shown `boards`."""
         ...
 
     async def plan(self, wanted: Wanted) -> Mapping[str, Any]: ...

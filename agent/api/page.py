@@ -1,86 +1,113 @@
-"""The status page: every deployment's state and its sentence, readable without scripts."""
+"""The status page: whole and readable without scripts, and kept live by server-sent events where there are some."""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
-from html import escape
+from pathlib import Path
+from typing import Literal
 
 from aiohttp import web
 
+from agent.api.desk import Desk
+from agent.api.endpoint import query_of
 from agent.api.routes import DESK, HEARTBEAT_S
-from agent.api.shapes import deployment_json
-from agent.clock import timestamp
-from agent.metrics.board import Board
+from agent.api.shapes import Body, deployment_json
+from agent.api.view.whole import Chronicle, Shown, document, shown
 
 page_routes = web.RouteTableDef()
 
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+SETTLE_S = 0.5
+"""From a change to its picture: what belongs together comes together, and nobody is sent more than two a second."""
+ASSETS = {
+    path.name: path.read_bytes() for path in sorted((Path(__file__).parent / "assets").iterdir()) if path.is_file()
+}
+KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+VERSION = hashlib.sha256(b"".join(ASSETS.values())).hexdigest()[:12]
+"""A page that was opened before an upgrade loads itself again when this changes."""
+POLICY = "; ".join(
+    [
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self'",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+    ]
+)
 
-STYLE = """
-:root{color-scheme:light dark;font:16px/1.5 system-ui,sans-serif}
-body{max-width:60rem;margin:2rem auto;padding:0 1rem}
-article{border:1px solid color-mix(in srgb,currentColor 25%,transparent);border-radius:.5rem;padding:1rem;margin:1rem 0}
-h2{margin:0;font-size:1.1rem;overflow-wrap:anywhere} .state{font-weight:700}
-.ready,.busy{color:light-dark(#17692d,#6fdc8c)} .suspect,.starting,.unobservable{color:light-dark(#7a5200,#f5c451)}
-.stalled,.zombie,.dead,.failed,.quarantined{color:light-dark(#a4161a,#ff8b8b)}
-dl{display:grid;grid-template-columns:max-content 1fr;gap:.1rem 1rem;margin:.5rem 0 0} dt{opacity:.7} dd{margin:0}
-"""
+
+class SummaryQuery(Body):
+    """`view=page`: what changed of the page, as its script wants it, instead of the deployments."""
+
+    view: Literal["page"] | None = None
 
 
 @page_routes.get("/")
 async def page(request: web.Request) -> web.Response:
-    """The page; it loads itself again every ten seconds."""
-    boards = request.app[DESK].boards
-    articles = "".join(article(boards[slug]) for slug in sorted(boards))
-    body = (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-        f'<meta http-equiv="refresh" content="10"><title>recipe-agent</title><style>{STYLE}</style></head>'
-        f"<body><h1>recipe-agent</h1>{articles or '<p>Nothing is deployed: agentctl deploy SLUG</p>'}</body></html>"
-    )
-    headers = {"Content-Security-Policy": POLICY, "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
-    return web.Response(text=body, content_type="text/html", headers=headers)
-
-
-def article(board: Board) -> str:
-    record, verdict = board.record, board.verdict
-    rows = {
-        "since": timestamp(record.since),
-        "supervision": record.supervision.value,
-        "endpoint": board.endpoint or "none",
-        "generation": str(record.generation),
-        "restarts": f"{len(record.restarts)} of {board.plan.watch.budget}",
-        "last step": record.step,
-    }
-    if verdict is not None and verdict.progress is not None and record.state.value == "starting":
-        rows["start-up"] = f"{verdict.phase or ''} {verdict.progress:.0%}"
-    rows |= {name.replace("_", " "): shown(value) for name, value in (verdict.figures if verdict else {}).items()}
-    items = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in rows.items())
-    state = record.state.value
-    return (
-        f"<article><h2>{escape(record.slug)}</h2>"
-        f'<p><span class="state {state}">{state}</span>: {escape(record.why)}</p>'
-        f"<dl>{items}</dl></article>"
+    """The page as of now."""
+    now = await shown(request.app[DESK], Chronicle(request.app[DESK]))
+    return web.Response(
+        text=document(now, VERSION), content_type="text/html", headers={"Content-Security-Policy": POLICY}
     )
 
 
-def shown(value: object) -> str:
-    """A figure as people read it; what is not known says so."""
-    if value is None:
-        return "unknown"
-    return f"{value:,.4g}" if isinstance(value, float) else str(value)
+@page_routes.get("/assets/{name}")
+async def asset(request: web.Request) -> web.Response:
+    """Script, style or icon of the page; asked for again each time, and answered in full only after an upgrade."""
+    name = request.match_info["name"]
+    if name not in ASSETS:
+        raise web.HTTPNotFound
+    headers = {"Cache-Control": "no-cache", "ETag": f'"{VERSION}"'}
+    if request.headers.get("If-None-Match") == headers["ETag"]:
+        return web.Response(status=304, headers=headers)
+    return web.Response(body=ASSETS[name], content_type=KINDS[Path(name).suffix], charset="utf-8", headers=headers)
 
 
 @page_routes.get("/summary")
 async def summary(request: web.Request) -> web.StreamResponse:
-    """Server-sent events of the summary: all deployments, on every change, at most once a second."""
-    response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"})
+    """Server-sent events: all deployments on every change, or the parts of the page that changed."""
+    wants = query_of(request, SummaryQuery)
+    response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
     await response.prepare(request)
     desk = request.app[DESK]
+    follow = page_parts if wants.view == "page" else facts
+    await follow(response, desk)
+    return response
+
+
+async def facts(response: web.StreamResponse, desk: Desk) -> None:
     async with desk.changes() as wait:
         while True:
             everything = [deployment_json(desk.boards[slug]) for slug in sorted(desk.boards)]
             await response.write(f"data: {json.dumps(everything)}\n\n".encode())
             while not await wait(HEARTBEAT_S):
                 await response.write(b": still here\n\n")
-            await asyncio.sleep(1.0)
+            await asyncio.sleep(SETTLE_S)
+
+
+async def page_parts(response: web.StreamResponse, desk: Desk) -> None:
+    """What is new since the last message; a beat at least every few seconds, so that silence means something."""
+    chronicle, sent = Chronicle(desk), Shown("", "", {})
+    async with desk.changes() as wait:
+        while True:
+            now = await shown(desk, chronicle)
+            await response.write(message(sent, now))
+            sent = now
+            await wait(HEARTBEAT_S)
+            await asyncio.sleep(SETTLE_S)
+
+
+def message(sent: Shown, now: Shown) -> bytes:
+    changed = {key: part for key, part in now.parts.items() if sent.parts.get(key) != part}
+    data = {
+        "version": VERSION,
+        "title": now.title,
+        "said": now.said,
+        "order": list(now.parts),
+        "parts": changed,
+    }
+    return f"event: page\ndata: {json.dumps(data)}\n\n".encode()

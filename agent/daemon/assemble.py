@@ -33,6 +33,7 @@ from agent.incident.model import Case, Incident
 from agent.metrics.board import Board
 from agent.metrics.render import Exposition
 from agent.metrics.snapshot import Snapshot, Totals
+from agent.metrics.trail import Trails
 from agent.plan.model import ContainerPlan, Plan
 from agent.plan.tojson import plan_from_json, to_json
 from agent.preflight.credit import Running
@@ -84,6 +85,7 @@ async def assemble(parts: Parts) -> Daemon:
         newest=Planner(parts).newest,
         plan_json=to_json,
         exposition=exposition.text,
+        snapshot=snapshots.take,
         host=lambda: host_json(parts),
         site=site.to_json,
         veil=parts.veil,
@@ -106,21 +108,25 @@ class Snapshots:
         self._fleet = fleet
         self._watch = watch
         self._totals = Totals()
+        self._trails = Trails()
 
     def see(self, board: Board) -> None:
         """Count on from an engine's own counters, at every board."""
         figures: Mapping[str, Any] = board.verdict.figures if board.verdict else {}
         for name in ("prompt_tokens", "generation_tokens"):
             self._totals.see(name, board.record.slug, figures.get(name))
+        self._trails.see(board)
 
     def take(self) -> Snapshot:
         """Everything last seen; what is gone leaves no series behind."""
         boards = tuple(self._fleet.boards[slug] for slug in sorted(self._fleet.boards))
-        self._totals.keep({board.record.slug for board in boards})
+        slugs = {board.record.slug for board in boards}
+        self._totals.keep(slugs)
         return Snapshot(
             version=VERSION,
             boards=boards,
             totals=self._totals.values,
+            trails=self._trails.of(slugs),
             cards=self._watch.cards(),
             memory_available=self._watch.memory_available,
             collectors=self._watch.collectors,

@@ -27,6 +27,7 @@ from agent.errors import NotFound, Refused, UsageError
 from agent.incident import shelf
 from agent.incident.veil import Veil
 from agent.metrics.board import Board
+from agent.metrics.snapshot import Snapshot
 from agent.plan.model import Plan
 from agent.version import VERSION
 
@@ -57,6 +58,7 @@ class Offices:
     """The plan of a recipe's newest revision, fetched now and pinned."""
     plan_json: Callable[[Plan], Mapping[str, Any]]
     exposition: Callable[[], bytes]
+    snapshot: Callable[[], Snapshot]
     host: Callable[[], Awaitable[Mapping[str, Any]]]
     site: Callable[[], Mapping[str, Any]]
     """The settings in force: which files, and what of them is not."""
@@ -81,6 +83,9 @@ class DaemonDesk:
 
     def metrics(self) -> bytes:
         return self._to.exposition()
+
+    def snapshot(self) -> Snapshot:
+        return self._to.snapshot()
 
     async def plan(self, wanted: Wanted) -> Mapping[str, Any]:
         return self._plan_json(await self._to.planned(wanted))

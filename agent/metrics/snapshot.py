@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from agent.metrics.board import Board
+from agent.metrics.trail import Point
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,8 @@ class Snapshot:
     boards: tuple[Board, ...] = ()
     totals: Mapping[tuple[str, str], float] = field(default_factory=dict)
     """(`prompt_tokens` or `generation_tokens`, slug) → counted since the agent's start."""
+    trails: Mapping[str, tuple[Point, ...]] = field(default_factory=dict)
+    """By slug: the last quarter of an hour, oldest point first."""
     cards: tuple[CardFigures, ...] = ()
     memory_available: float | None = None
     collectors: Mapping[str, CollectorFigures] = field(default_factory=dict)

@@ -18,7 +18,7 @@ def text(inner: str) -> Html:
     return inner if isinstance(inner, Html) else Html(escape(inner))
 
 
-def tag(name: str, *inner: str, **attributes: str | float | bool | None) -> Html:
+def tag(name: str, /, *inner: str, **attributes: str | float | bool | None) -> Html:
     """An element. `class_` and `for_` lose their underscore, others turn into hyphens; None and False are left out."""
     words = "".join(
         f" {key.rstrip('_').replace('_', '-')}" + ("" if value is True else f'="{escape(str(value))}"')
