@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from agent.clock import Instant
 from agent.samples.model import Activity
 from agent.verdict import cards
@@ -55,16 +57,26 @@ def heartbeat(case: Case) -> str:
 
 
 def processes(case: Case) -> str:
-    """Stopped, or stuck in the kernel, in every sample of the last ten seconds, two at least."""
+    """Stopped, or stuck in the kernel."""
+    return stopped(case) or stuck(case)
+
+
+def stopped(case: Case) -> str:
+    """By a signal; it goes on when somebody says so, and not before."""
+    pids = throughout(case, lambda activity: activity.stopped)
+    return f"process {min(pids)} is stopped (state T)" if pids else ""
+
+
+def stuck(case: Case) -> str:
+    pids = throughout(case, lambda activity: activity.uninterruptible)
+    return f"process {min(pids)} is stuck in the kernel (state D)" if pids else ""
+
+
+def throughout(case: Case, pids: Callable[[Activity], Sequence[int]]) -> set[int]:
+    """Those in every sample of the last ten seconds, two at least."""
     tail = case.window.tail(max(STUCK_S, 2 * case.watch.period.value))
-    seen = [sample.activity for sample in tail if isinstance(sample.activity, Activity)]
-    if len(seen) < 2:
-        return ""
-    stopped = set.intersection(*(set(activity.stopped) for activity in seen))
-    stuck = set.intersection(*(set(activity.uninterruptible) for activity in seen))
-    if stopped:
-        return f"process {min(stopped)} is stopped (state T)"
-    return f"process {min(stuck)} is stuck in the kernel (state D)" if stuck else ""
+    seen = [set(pids(sample.activity)) for sample in tail if isinstance(sample.activity, Activity)]
+    return set.intersection(*seen) if len(seen) >= 2 else set()
 
 
 def spin(case: Case) -> str:

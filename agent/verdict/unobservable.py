@@ -64,17 +64,20 @@ def http_up(case: Case) -> bool:
 
 
 def unresponsive(case: Case) -> Verdict | None:
-    """Nothing of it answers and nothing of it moves."""
+    """Nothing of it answers and nothing of it moves, or one of its processes is stopped: the rest may work on then,
+    for a server that hands nothing out."""
     since = case.marks.answers.failing
     lost = case.marks.answers.health_lost
     if since is None or lost is None or case.now - since < case.watch.unobservable.value:
         return None
-    if case.now - lost < case.watch.unobservable.value - case.watch.period.value or not at_rest(case):
+    stopped = signs.stopped(case)
+    if case.now - lost < case.watch.unobservable.value - case.watch.period.value or not (stopped or at_rest(case)):
         return None
     evidence = (*(sign for sign in (signs.processes(case), signs.canary(case, since)) if sign),)
     return Verdict(
         Judged.DEAD,
-        f"nothing of it has answered for {case.now - since:.0f} s, and log, processor and cards are at rest",
+        f"nothing of it has answered for {case.now - since:.0f} s, and "
+        + (stopped or "log, processor and cards are at rest"),
         kind=Kind.UNRESPONSIVE,
         remedy=Remedy.RESTART,
         evidence=evidence,

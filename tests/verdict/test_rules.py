@@ -118,6 +118,24 @@ def test_a_kill_for_memory_is_seen_after_the_exit_too(kills: int | None, line: s
     assert play(script, 110)[-1].verdict.kind == kind
 
 
+@pytest.mark.parametrize(
+    ("stopped", "found"), [((77,), True), ((), False)], ids=["its server is stopped", "all of it runs"]
+)
+def test_a_stopped_server_is_dead_however_busy_the_rest_of_the_engine_is(stopped: tuple[int, ...], found: bool):
+    """The core works off its requests for a server that hands nothing out."""
+
+    def script(world: World, at: float) -> None:
+        s.decode(world, at)
+        world.scrape = world.health = s.TIMEOUT
+        world.stopped = stopped
+
+    fault = first_fault(play(s.then(script), s.FAULT + 300))
+    assert (fault is not None) is found
+    if fault is not None:
+        assert (fault.verdict.kind, fault.at - s.FAULT) == ("unresponsive", 120.0)
+        assert "stopped" in fault.verdict.why
+
+
 def test_a_kill_on_this_host_while_the_engine_runs_on_is_none_of_its_business():
     def script(world: World, at: float) -> None:
         s.decode(world, at)
