@@ -27,6 +27,7 @@ class Follower:
         self._wake = wake
         self._task: asyncio.Task[None] | None = None
         self._container: str | None = None
+        self._read_out = asyncio.Event()
         self.wanted: tuple[str, ...] = ()
         self.tail = LogTail(self._noticed)
 
@@ -42,6 +43,7 @@ class Follower:
             return
         await cancelled(self._task)
         self._container = container
+        self._read_out.clear()
         self.tail = LogTail(self._noticed, wanted=self.wanted)
         self._task = asyncio.create_task(self._run(container), name=f"log {container[:12]}")
 
@@ -54,10 +56,22 @@ class Follower:
                     wait = RECONNECT_S
             except AgentError as error:
                 log.debug("log_stream_broke", container=container[:12], reason=error.text)
+            else:
+                self._read_out.set()
             # the stream ends when the container does, and when it merely breaks: the loop's own poll knows which
             self._wake()
             await asyncio.sleep(wait)
             wait = min(wait * 2, LONGEST_WAIT_S)
+
+    async def caught_up(self, within_s: float) -> None:
+        """Until the log of an exited container is read to its end, or the time is over."""
+        if self._task is None:
+            return
+        try:
+            async with asyncio.timeout(within_s):
+                await self._read_out.wait()
+        except TimeoutError:
+            log.debug("log_not_read_out", container=(self._container or "")[:12])
 
     async def close(self) -> None:
         await cancelled(self._task)

@@ -13,7 +13,7 @@ from agent.action.record import Deployment
 from agent.action.release import Proof, members, prove, survivors
 from agent.action.seen import Seen
 from agent.clock import Instant
-from agent.container.port import ContainerView, Runtime, StopRequest
+from agent.container.port import ContainerView, RunState, Runtime, StopRequest
 from agent.daemon.follow import Follower
 from agent.daemon.guard import cancelled
 from agent.engines.dialect import Dialect
@@ -36,6 +36,8 @@ from agent.verdict.model import Verdict
 
 log = structlog.get_logger()
 LEARN_EVERY_S = 3600.0
+LAST_WORDS_S = 5.0
+"""How long a judgement of an exit waits for the end of the log, which has its reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +129,8 @@ class Observer:
         state = (container.id, container.state) if container else None
         if self.verdict is None or state != self._state or self.due_in(seen.now) <= 0.05 or self._urgent():
             self._state = state
+            if container is not None and container.state is RunState.EXITED:
+                await self._follower.caught_up(LAST_WORDS_S)
             await self._sample(container, record)
         return replace(
             seen,
