@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
@@ -78,11 +79,11 @@ class Door(web.RequestHandler):
 
     def idle(self) -> None:
         """The answer is ready to be sent."""
+        self._unsent = sys.maxsize
         self._wait(IDLE_S)
 
     def _wait(self, seconds: float) -> None:
         self._stop()
-        self._unsent = self._left()
         self._timer = asyncio.get_running_loop().call_later(seconds, self._late)
 
     def _stop(self) -> None:
@@ -94,7 +95,10 @@ class Door(web.RequestHandler):
         """A slow reader that still reads may go on."""
         left = self._left()
         if 0 < left < self._unsent:
+            self._unsent = left
             self._wait(IDLE_S)
+        elif left == 0 and self.transport is not None:
+            self.transport.close()  # what the kernel still holds is for the client to read
         else:
             self._end()
 
