@@ -61,7 +61,7 @@ class GitSources:
     async def fetch(self, spec: SourceSpec, say: Say) -> GitTree:
         """The tree of a git source at its commit, or at its tag as it was when it was first seen."""
         url = checked_url(spec)
-        mirror = await self._mirror(url)
+        mirror = self._mirror(url)
         async with held(mirror.with_suffix(".lock")):
             commit = await self._commit(spec, mirror, say)
             home = await self._bring(spec, mirror, commit, say)
@@ -69,7 +69,7 @@ class GitSources:
 
     async def contains(self, spec: SourceSpec, commit: str, earlier: str, say: Say) -> bool:
         """Whether `earlier` is `commit` or one of its ancestors; needs the history, which is kept apart."""
-        mirror = await self._mirror(checked_url(spec))
+        mirror = self._mirror(checked_url(spec))
         async with held(mirror.with_suffix(".lock")):
             history = await self._history(spec, mirror, commit, say)
             first = await self._expanded(spec, history, earlier)
@@ -78,8 +78,8 @@ class GitSources:
             raise SourceRefused(source=spec.said, why=f"its history does not tell whether {earlier} is in it")
         return done.ok
 
-    async def _mirror(self, url: str) -> Path:
-        """A bare repository for this address, made at first."""
+    def _mirror(self, url: str) -> Path:
+        """Where the bare repository for this address is."""
         name = re.sub(r"[^A-Za-z0-9.-]+", "-", url.rstrip("/").rpartition("/")[2]).strip("-.")[:40] or "source"
         return self._folder / f"{name}-{hashlib.sha256(url.encode()).hexdigest()[:12]}.git"
 
@@ -185,6 +185,9 @@ def checked_url(spec: SourceSpec) -> str:
     """The address, where it is one that git may be given. Raises SourceRefused."""
     url = spec.git or ""
     scheme = urlsplit(url).scheme if "://" in url else ""
+    if scheme in ("http", "https") and "@" in urlsplit(url).netloc:
+        why = "its address holds a login, which would end up in logs and locks"
+        raise SourceRefused(source=spec.name, why=why, advice="use ssh with the agent's own key, or a public address")
     if url != url.strip() or not url.isprintable() or not (scheme in SCHEMES or (not scheme and _SSH.fullmatch(url))):
         why = f"{url!r} is no address of a repository"
         raise SourceRefused(source=spec.name, why=why, advice=f"{', '.join(SCHEMES)} and user@host:path are taken")

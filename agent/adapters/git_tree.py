@@ -89,7 +89,9 @@ class GitTree:
         """Applied to an index, never to files; the new objects live in a folder that goes with the tree."""
         made = GitTree(self.repository, self.commit, self.tree, self.origin, below=self)
         more = {**made.variables, "GIT_INDEX_FILE": f"{made._objects}/index"}
-        await git(self.repository, "read-tree", self.tree, more=more)
+        filled = await git(self.repository, "read-tree", self.tree, more=more)
+        if not filled.ok:
+            raise SourceRefused(source=self.origin, why=f"its tree cannot be read: {filled.words}")
         for patch in patches:
             for words in (("--check",), ("--whitespace=nowarn",)):
                 done = await git(self.repository, "apply", "--cached", *words, "-", stdin=patch.content, more=more)

@@ -14,7 +14,7 @@ import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from agent.adapters.git_process import git
@@ -115,11 +115,12 @@ class AllSources:
         digest, done, total = hashlib.sha256(), 0, answer.content_length
         with await asyncio.to_thread(path.open, "wb") as file:
             async for part in answer.content.iter_chunked(CHUNK):
-                await asyncio.to_thread(file.write, part)
+                await asyncio.to_thread(_written, file, part)
                 digest.update(part)
                 done += len(part)
                 of = f" of {Bytes(total)}" if total else ""
-                say({"text": f"fetching {spec.name}: {Bytes(done)}{of}", "ratio": done / total if total else None})
+                ratio, stage = done / total if total else None, f"fetching {spec.name}"
+                say({"text": f"{stage}: {Bytes(done)}{of}", "ratio": ratio, "stage": stage})
         return digest.hexdigest()
 
     async def _take_in(self, spec: SourceSpec, home: Path, path: Path, ref: str) -> None:
@@ -132,6 +133,14 @@ class AllSources:
         done = await git(home, "fast-import", "--quiet", "--done", stdin=stream)
         if not done.ok:
             raise SourceRefused(source=spec.said, why=f"it cannot be unpacked: {done.words}")
+
+
+def _written(file: IO[bytes], part: bytes) -> None:
+    """A disk that is full is no fault of the server's."""
+    try:
+        file.write(part)
+    except OSError as error:
+        raise MirrorFailed(folder=Path(file.name).parent, why=error.strerror or error) from error
 
 
 def members_of(path: Path, name: str) -> list[Member]:

@@ -13,9 +13,12 @@ if TYPE_CHECKING:
     from typing import Any
 
     from agent.image.lock import Lock
-    from agent.image.port import ImageReady
+    from agent.image.port import ImageReady, Say
     from agent.plan.model import ImagePlan, Missing, Plan
     from agent.wiring import Parts
+
+PLAIN_S = 10.0
+"""Between two lines on the same where no terminal rewrites them."""
 
 
 class PlanMisses(Refused):
@@ -95,15 +98,13 @@ def show(arguments: Namespace, plan: Plan) -> None:
 
 async def provide(arguments: Namespace, plan: Plan, wanted: Plan, parts: Parts) -> int:
     """Bring it here, with progress, and say what is here now."""
-    from functools import partial
-
     from agent.image.ensure import ensure, update
 
     complete(plan, arguments.command)
     images, progress = parts.images, Progress(arguments)
     try:
         bring = update if getattr(arguments, "update", False) else ensure
-        ready = await bring(wanted, parts.docker, partial(report, arguments, progress), images.supply)
+        ready = await bring(wanted, parts.docker, teller(arguments, progress), images.supply)
         lock = await images.locks.read(plan.plan_id)
     finally:
         progress.done()
@@ -111,10 +112,19 @@ async def provide(arguments: Namespace, plan: Plan, wanted: Plan, parts: Parts) 
     return 0
 
 
-def report(arguments: Namespace, progress: Progress, said: Mapping[str, Any]) -> None:
-    """With JSON, stderr is the error's alone."""
-    if not arguments.json:
+def teller(arguments: Namespace, progress: Progress) -> Say:
+    """A line that counts on a terminal, few plain lines elsewhere; with JSON, stderr is the error's alone."""
+    import sys
+
+    from agent.clock import SystemClock
+    from agent.image.steady import Steady
+
+    def show(said: Mapping[str, Any]) -> None:
         progress.show(said["text"], said["ratio"])
+
+    if arguments.json:
+        return lambda _: None
+    return show if sys.stderr.isatty() else Steady(show, SystemClock(), PLAIN_S)
 
 
 def complete(plan: Plan, action: str) -> None:

@@ -20,6 +20,7 @@ from agent.image.materials import Gathering, Materials
 from agent.image.port import Builder, Context, Contexts, ImageReady, ImageRuntime, InstructionFailed, Say, Sources
 from agent.image.pull import Means
 from agent.image.shared import Shared
+from agent.image.steady import Steady
 from agent.image.streams import closing
 from agent.image.trouble import ImageError, ImageNotFound
 from agent.plan.model import ImagePlan, Plan
@@ -91,8 +92,12 @@ class Overlays:
         async with self._with.contexts.assembled(dockerfile, materials.trees) as context:
             for note in context.notes:
                 say({"text": note, "ratio": None})
-            following = Following(replace(plan, reference=tag), dockerfile, say)
-            await self._run(context, tag, following, say)
+            steady = Steady(say, self._with.means.clock, self._with.means.pace_s)
+            following = Following(replace(plan, reference=tag), dockerfile, steady)
+            try:
+                await self._run(context, tag, following, say)
+            finally:
+                steady.flush()
         here = await found(tag, self._with.runtime)
         if here is None:
             raise ImageNotFound(reference=tag, why="it was built and is not here", advice="was it removed just now?")

@@ -44,7 +44,8 @@ class Following:
         self._tail.extend(lines)
         last = f": {lines[-1]}" if lines else ""
         ratio = (event.instruction - 1) / event.of if event.of else None
-        self._say({"text": f"building {self._plan.reference}, {self.step()}{last}", "ratio": ratio})
+        stage = f"building {self._plan.reference}, {self.step()}"
+        self._say({"text": f"{stage}{last}", "ratio": ratio, "stage": stage})
 
     def step(self) -> str:
         """`step 4 of 10 (run patches/a.py of recipe)`."""

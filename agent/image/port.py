@@ -13,7 +13,10 @@ from agent.image.buildplan import SourceSpec
 from agent.image.dockerfile import Dockerfile
 
 Say: TypeAlias = Callable[[Mapping[str, Any]], None]
-"""Takes progress: `{"text": one line for a person, "ratio": 0..1 or None where it is unknown}`."""
+"""Takes progress: `{"text": one line for a person, "ratio": 0..1 or None where it is unknown}`.
+
+`stage`, where it is there, is what stays the same while the text counts on: a pull, one step of a build.
+"""
 
 
 @dataclass(frozen=True, slots=True)

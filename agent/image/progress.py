@@ -34,7 +34,8 @@ def describe(reference: str, fetched: Fetched, rate: float | None) -> Mapping[st
     """`pulling IMAGE: 3 of 12 layers, 4.2 of 18.0 GiB, 85 MiB/s, 3 min 20 s left`."""
     parts = [_layers(fetched), _bytes(fetched), _speed(fetched, rate)]
     said = ", ".join(part for part in parts if part) or fetched.text.lower() or "asking the registry"
-    return {"text": f"pulling {reference}: {said}", "ratio": ratio_of(fetched)}
+    stage = f"pulling {reference}"
+    return {"text": f"{stage}: {said}", "ratio": ratio_of(fetched), "stage": stage}
 
 
 def ratio_of(fetched: Fetched) -> float | None:

@@ -11,6 +11,7 @@ from agent.errors import AgentError, RuntimeTrouble
 from agent.image.port import Fetched, ImageReady, ImageRuntime, Say
 from agent.image.progress import Pace, describe
 from agent.image.reference import digest_of, parse
+from agent.image.steady import Steady
 from agent.image.streams import closing
 from agent.image.trouble import DigestMismatch, ImageNotFound, PullFailed, PullRefused, PullStalled
 from agent.quantity import Bytes
@@ -36,6 +37,8 @@ class Means:
     clock: Clock = field(default_factory=SystemClock)
     patience: Patience = field(default_factory=Patience)
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    pace_s: float = 0.25
+    """Between two words on the same."""
     check: Callable[[str, Say], Awaitable[None]] | None = None
     """Asked once before anything is fetched; raises what stands in the way."""
 
@@ -105,6 +108,7 @@ class _Trip:
 
     async def _follow(self) -> None:
         pace, last = Pace(), None
+        say = Steady(self._say, self._means.clock, self._means.pace_s)
         silence = self._means.patience.silence_s
         async with closing(self._runtime.pull(self._reference)) as steps:
             try:
@@ -115,7 +119,8 @@ class _Trip:
                             deadline.reschedule(asyncio.get_running_loop().time() + silence)
                         self.done = fetched.done
                         rate = pace.note(self._means.clock.now().mono, fetched.done)
-                        self._say(describe(self._reference, fetched, rate))
+                        say(describe(self._reference, fetched, rate))
+                say.flush()
             except TimeoutError as error:
                 raise PullStalled(reference=self._reference, seconds=silence, done=Bytes(self.done)) from error
 

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Protocol
 
+from agent.errors import RuntimeTrouble
 from agent.image.port import Say
 from agent.image.trouble import ImageError
 from agent.quantity import Bytes
@@ -66,7 +67,10 @@ class Room:
 
     async def __call__(self, reference: str, say: Say) -> None:
         """Raises NoRoom; says where it will be tight. What is not known stands in no way."""
-        store = await self._engine.store()
+        try:
+            store = await self._engine.store()
+        except RuntimeTrouble:
+            return
         layers = await self._registry.layers(reference, store.architecture)
         if layers is None or store.free is None:
             return

@@ -214,6 +214,7 @@ async def test_nothing_of_a_repository_is_ever_run(
         "a b",
         "https://x/\n",
         "host:path",
+        "https://me:secret@x/y",
         "",
     ],
 )

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agent.image.buildplan import BuildPlan, read
 from agent.image.dockerfile import Base, Content, Dockerfile, Known, PathFact, places_in, write
@@ -158,3 +160,35 @@ def test_what_a_build_lacks_is_said_before_it_begins(entries: tuple[Any, ...], b
 def test_what_is_lacking_is_a_refusal() -> None:
     """The plan misses something, as at `deploy`."""
     assert BuildIncomplete.exit_code == 3
+
+
+WORDS = st.text(max_size=12) | st.sampled_from(
+    ["a", "/x", "{package:vllm}", "a\nRUN evil", "$(x)", "`x`", "<<EOF", "\\", '"']
+)
+ANY_STEP = st.one_of(
+    st.fixed_dictionaries({"copy": st.fixed_dictionaries({"source": st.just("s"), "path": WORDS, "to": WORDS})}),
+    st.fixed_dictionaries(
+        {
+            "run": st.fixed_dictionaries(
+                {"source": st.just("s"), "script": WORDS, "arguments": st.lists(WORDS, max_size=3)}
+            )
+        }
+    ),
+    st.fixed_dictionaries({"pip": st.fixed_dictionaries({"requirement": WORDS.map(lambda text: f"{text} --hash=x")})}),
+    st.fixed_dictionaries({"env": st.dictionaries(st.just("NAME"), WORDS, max_size=1)}),
+    st.fixed_dictionaries({"files": st.fixed_dictionaries({"exist": st.lists(WORDS), "imports": st.lists(WORDS)})}),
+    st.fixed_dictionaries({"extension": st.fixed_dictionaries({"source": st.just("s"), "arch": WORDS})}),
+)
+
+
+@given(st.lists(ANY_STEP, max_size=4), WORDS, WORDS)
+def test_no_words_become_an_instruction_of_their_own(steps: list[dict[str, Any]], licence: str, url: str) -> None:
+    """A refusal, or as many instructions as were meant, each of a kind that was meant."""
+    try:
+        dockerfile = made(source("s", license=licence, git=url), *steps)
+    except BuildIncomplete:
+        return
+    lines = [line for line in dockerfile.text.split("\n") if line and not line.startswith("#")]
+    assert len(lines) == len(dockerfile.steps)
+    assert {line.partition(" ")[0] for line in lines} <= {"FROM", "LABEL", "ARG", "COPY", "RUN", "ENV"}
+    assert not any(line.endswith("\\") for line in lines)

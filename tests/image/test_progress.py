@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from agent.clock import Instant
 from agent.container.port import PullProgress
 from agent.image.progress import Pace, describe
-from tests.image.plans import progress
+from agent.image.steady import Steady
+from tests.image.plans import Heard, progress
 
 GIB = 1 << 30
 
@@ -30,7 +32,7 @@ GIB = 1 << 30
 )
 def test_what_a_person_is_told(fetched: PullProgress, rate: float | None, text: str, ratio: float | None) -> None:
     """Layers, bytes, rate and time left, each as soon as it is known and no longer than it means something."""
-    assert describe("X", fetched, rate) == {"text": text, "ratio": ratio}
+    assert describe("X", fetched, rate) == {"text": text, "ratio": ratio, "stage": "pulling X"}
 
 
 def test_the_rate_is_that_of_the_last_while() -> None:
@@ -42,3 +44,26 @@ def test_the_rate_is_that_of_the_last_while() -> None:
     for second in range(3, 40):
         rate = pace.note(float(second), 2000 + 10 * (second - 2))
     assert rate == 10
+
+
+class Still:
+    """A clock that a test sets."""
+
+    mono = 0.0
+
+    def now(self) -> Instant:
+        return Instant(self.mono, 0.0)
+
+
+def test_what_goes_on_is_said_at_a_steady_pace() -> None:
+    """What is new passes at once, and the last word arrives."""
+    clock, heard = Still(), Heard()
+    steady = Steady(heard, clock, 1.0)
+    for text in ("a 1", "a 2", "b 1", "note", "note", "a 3", "a 4"):
+        steady({"text": text, "stage": text.split()[0] if " " in text else None})
+    clock.mono = 1.0
+    for text in ("a 5", "a 6"):
+        steady({"text": text, "stage": "a"})
+    steady.flush()
+    steady.flush()
+    assert heard.texts == ["a 1", "b 1", "note", "note", "a 3", "a 5", "a 6"]

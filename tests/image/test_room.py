@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from agent.container.trouble import RuntimeUnreachable
 from agent.image.ensure import Supply, ensure
 from agent.image.pull import Means
 from agent.image.room import Layer, NoRoom, Room, Store
@@ -65,6 +66,16 @@ async def test_what_may_be_tight_is_said() -> None:
     heard = Heard()
     await Room(roomy, roomy)("reg/x:1", heard)
     assert heard.all == []
+
+
+async def test_an_engine_that_does_not_say_stands_in_no_way() -> None:
+    """If it is gone, the pull says so."""
+
+    class Gone(Known):
+        async def store(self) -> Store:
+            raise RuntimeUnreachable(action="look", why="gone")
+
+    await Room(Gone(LAYERS, 1), Gone(LAYERS, 1))("reg/x:1", Heard())
 
 
 async def test_nothing_is_fetched_where_it_cannot_fit() -> None:
