@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator, Sequence
 
 from agent.action.record import State, Supervision
 from agent.action.store import Event
 from agent.api.view.html import Html, joined, tag
-from agent.api.view.plot import Line, ceiling, plot
+from agent.api.view.plot import Axis, Line, ceiling, plot
 from agent.api.view.story import story
 from agent.api.view.words import SIGNS, UNKNOWN, count, moment, mood, percent, span
 from agent.metrics.board import Board
-from agent.metrics.trail import STEP_S, Point, number
+from agent.metrics.trail import SPAN_S, STEP_S, Point, number
 
 STALE_LOOKS = 3
 """A board older than so many looks (and a minute) is said to be old."""
@@ -58,8 +59,6 @@ def notices(board: Board, now: float) -> Iterator[Html]:
         yield notice("Supervision is paused: the agent judges and does nothing.")
     elif record.supervision is Supervision.OBSERVE:
         yield notice("Supervision only observes: the agent counts what it would have done.")
-    if board.verdict is not None and board.verdict.blind:
-        yield notice(f"Cannot see: {', '.join(board.verdict.blind).replace('_', ' ')}.")
     if board.refused is not None:
         error = board.refused.error
         yield notice(f"{error.get('message', '')} {error.get('hint', '')}".strip())
@@ -81,30 +80,50 @@ def startup(board: Board) -> Html:
 
 
 def plots(board: Board, trail: Sequence[Point], now: float) -> Iterator[Html]:
-    """Tokens, KV cache, requests: the number now and the last quarter of an hour."""
+    """Tokens, KV cache, requests: the number now and what the trail has of the last quarter of an hour."""
     figures = board.verdict.figures if board.verdict else {}
-    ground = now - now % STEP_S
+    axis = axis_of(trail, now)
     tokens, kv = number(figures, "decode_tokens_per_second"), number(figures, "kv_cache_usage_ratio")
     running, waiting = number(figures, "requests_running"), number(figures, "requests_waiting")
     speed = [(one.at, one.tokens_per_s) for one in trail]
     top = ceiling((value for _, value in speed), 10.0)
-    yield figure("Tokens a second", count(tokens), [Line(speed, top)], count(top), ground)
+    yield figure("Tokens a second", count(tokens), [Line(speed, top)], count(top), axis)
     share = [(one.at, one.kv_ratio) for one in trail]
-    yield figure("KV cache", percent(kv), [Line(share, 1.0)], "100%", ground)
+    yield figure("KV cache", percent(kv), [Line(share, 1.0)], "100%", axis)
     works = [(one.at, one.running) for one in trail]
     waits = [(one.at, one.waiting) for one in trail]
     most = ceiling((value for _, value in (*works, *waits)), 4.0)
-    said = UNKNOWN if running is None else f"{count(running)} running, {count(waiting)} waiting"
-    yield figure("Requests", said, [Line(works, most), Line(waits, most, "second")], count(most), ground)
+    yield figure(
+        "Requests", requests(running, waiting), [Line(works, most), Line(waits, most, "second")], count(most), axis
+    )
 
 
-def figure(name: str, value: str, lines: list[Line], top: str, now: float) -> Html:
-    label = f"{name} over the last 15 minutes, now {value}"
+def axis_of(trail: Sequence[Point], now: float) -> Axis:
+    """Whole minutes, at least three: a young deployment's plot is not one line at its right edge."""
+    known = now - trail[0].at if trail else 0.0
+    return Axis(now - now % STEP_S, min(SPAN_S, max(180.0, 60.0 * math.ceil(known / 60))))
+
+
+def requests(running: float | None, waiting: float | None) -> Html:
+    """Each number beside the look of its line."""
+    return joined(
+        [
+            tag("span", count(running), class_="key first"),
+            " running, ",
+            tag("span", count(waiting), class_="key second"),
+            " waiting",
+        ]
+    )
+
+
+def figure(name: str, value: str, lines: list[Line], top: str, axis: Axis) -> Html:
+    minutes = f"{axis.seconds / 60:.0f} min"
+    label = f"{name} over the last {minutes}, at most {top} on this scale"
     return tag(
         "figure",
         tag("figcaption", tag("span", name), tag("strong", value)),
-        tag("div", tag("span", top, class_="top", aria_hidden="true"), plot(lines, now, label), class_="ground"),
-        tag("p", tag("span", "15 min ago"), tag("span", "now"), class_="axis", aria_hidden="true"),
+        tag("div", tag("span", top, class_="top", aria_hidden="true"), plot(lines, axis, label), class_="ground"),
+        tag("p", tag("span", f"{minutes} ago"), tag("span", "now"), class_="axis", aria_hidden="true"),
     )
 
 
@@ -121,7 +140,10 @@ def rows(board: Board) -> Iterator[Html]:
         "Restarts, incidents": f"{restarts}, {incidents}",
         "Last start took": UNKNOWN if board.startup_s is None else span(board.startup_s),
         "Generation": f"{record.generation} ({board.runtime})",
-        "Last step": record.step or "none",
     }
+    if board.verdict is not None and board.verdict.blind:
+        facts["Cannot see"] = ", ".join(board.verdict.blind).replace("_", " ")
+    if record.step and record.step != record.why:
+        facts["Last step"] = record.step
     for name, value in facts.items():
         yield tag("div", tag("dt", name), tag("dd", value))

@@ -17,6 +17,14 @@ Spot = tuple[float, float | None]
 
 
 @dataclass(frozen=True, slots=True)
+class Axis:
+    """The time that a plot spans: `seconds` up to `now`."""
+
+    now: float
+    seconds: float = SPAN_S
+
+
+@dataclass(frozen=True, slots=True)
 class Line:
     """One curve. `top` is the value at the plot's upper edge."""
 
@@ -25,18 +33,18 @@ class Line:
     kind: str = "first"
 
 
-def plot(lines: Iterable[Line], now: float, label: str) -> Html:
+def plot(lines: Iterable[Line], axis: Axis, label: str) -> Html:
     """The curves over one ground; `label` says in words what a person who cannot see them needs."""
-    drawn = [part for line in lines for part in curve(line, now)]
+    drawn = [part for line in lines for part in curve(line, axis)]
     grid = [tag("line", class_="grid", x1="0", x2=f"{WIDTH:g}", y1=y, y2=y) for y in ("0.5", "30", "59.5")]
     box = f"0 0 {WIDTH:g} {HEIGHT:g}"
     return tag("svg", *grid, *drawn, class_="plot", viewBox=box, preserveAspectRatio="none", role="img",
                aria_label=label)  # fmt: skip
 
 
-def curve(line: Line, now: float) -> Iterator[Html]:
-    for run in runs(line.spots, now):
-        points = [place(at, value, line.top, now) for at, value in run]
+def curve(line: Line, axis: Axis) -> Iterator[Html]:
+    for run in runs(line.spots, axis):
+        points = [place(at, value, line.top, axis) for at, value in run]
         path = "L".join(points)
         if len(points) == 1:  # alone it would be invisible
             x, _, y = points[0].partition(" ")
@@ -47,21 +55,21 @@ def curve(line: Line, now: float) -> Iterator[Html]:
         yield tag("path", class_=f"line {line.kind}", d=f"M{path}")
 
 
-def runs(spots: Sequence[Spot], now: float) -> Iterator[list[tuple[float, float]]]:
+def runs(spots: Sequence[Spot], axis: Axis) -> Iterator[list[tuple[float, float]]]:
     """What is known without a gap."""
     run: list[tuple[float, float]] = []
     for at, value in spots:
         if run and (value is None or at - run[-1][0] > GAP_S):
             yield run
             run = []
-        if value is not None and now - SPAN_S <= at <= now + STEP_S:
+        if value is not None and axis.now - axis.seconds <= at <= axis.now + STEP_S:
             run.append((at, value))
     if run:
         yield run
 
 
-def place(at: float, value: float, top: float, now: float) -> str:
-    x = WIDTH * min(1.0, 1 - (now - at) / SPAN_S)
+def place(at: float, value: float, top: float, axis: Axis) -> str:
+    x = WIDTH * min(1.0, 1 - (axis.now - at) / axis.seconds)
     y = (HEIGHT - 2) * (1 - min(1.0, max(0.0, value / top if top else 0.0))) + 1
     return f"{x:.1f} {y:.1f}"
 

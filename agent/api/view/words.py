@@ -34,7 +34,9 @@ def count(value: float | None) -> str:
 
 
 def percent(ratio: float | None) -> str:
-    return UNKNOWN if ratio is None else f"{ratio:.0%}"
+    if ratio is None:
+        return UNKNOWN
+    return f"{ratio:.1%}" if 0 < ratio < 0.1 else f"{ratio:.0%}"
 
 
 def gibibytes(value: float | None) -> str:
