@@ -25,6 +25,7 @@ from agent.action.record import Deployment
 from agent.action.seen import Seen, Survivor
 from agent.action.transition import Outcome
 from agent.container.port import ContainerSpec, Runtime
+from agent.container.trouble import StillRuns
 from agent.errors import AgentError, RuntimeTrouble
 from agent.incident.model import Case, Incident
 from agent.preflight.model import Finding
@@ -191,7 +192,12 @@ async def remove(record: Deployment, container: str, seen: Seen, work: Work) -> 
     """The whole log first, then the container; what was saved already is not saved again."""
     path = log_path(work.logs, record.slug, record.generation, container)
     note = await save_log(record, container, path, seen, work)
-    await work.runtime.remove(container)
+    try:
+        await work.runtime.remove(container)
+    except StillRuns:
+        # what outlived its first process and was never seen before, as after a start of the agent
+        await work.runtime.signal(container, "KILL")
+        raise
     return Outcome(note=note)
 
 

@@ -36,6 +36,8 @@ def end_container(down: Takedown, container: ContainerView, seen: Seen) -> Step:
     if container.state is RunState.REMOVING:
         return wait_for_removal(down, container, seen)
     if container.state not in ALIVE:
+        if seen.survivors:
+            return end_survivors(down, seen)
         return Remove(container.id, f"generation {container.generation} has exited: saves its log and removes it")
     if (waits := drains(down, seen)) is not None:
         return waits

@@ -316,13 +316,13 @@ class Observer:
         container = seen.container
         if container is not None and container.running and container.pid is not None:
             return await self._still_running(seen, container.pid)
-        if container is not None or seen.leftovers or record.takedown is None:
+        if record.takedown is None or (container is None and seen.leftovers):
             return seen
         proof = Proof(
             self._eyes.runtime, self._eyes.sources.sockets, self._eyes.sources.processes, self._eyes.sources.gpus
         )
         left = await survivors(proof, record.takedown)
-        release = None if left else await prove(proof, plan, record)
+        release = await prove(proof, plan, record) if container is None and not left else None
         return replace(seen, survivors=left, release=release)
 
     async def _still_running(self, seen: Seen, pid: int) -> Seen:

@@ -8,10 +8,12 @@ from dataclasses import replace
 import pytest
 
 from agent.action import commands
-from agent.action.model import Abort, Create, Nothing, SaveEvidence, Signal, Step, Stop
-from agent.action.record import Deployment, Desired, Reason, State, Supervision
-from agent.action.seen import Release
-from agent.container.port import RunState
+from agent.action.decide import decide
+from agent.action.model import Abort, Create, EndOrphans, Nothing, Remove, SaveEvidence, Settle, Signal, Step, Stop
+from agent.action.record import Deployment, Desired, Reason, State, Supervision, Takedown
+from agent.action.seen import Release, Seen, Survivor
+from agent.clock import Instant
+from agent.container.port import ContainerView, RunState
 from agent.engines.model import FailureClass
 from agent.verdict.model import Judged, Remedy, Verdict
 from tests.action.world import BOOT, World, fault, healthy, watch
@@ -275,6 +277,23 @@ def test_an_engine_that_ends_of_the_fault_it_had_is_one_incident() -> None:
     assert record.counts["incidents.engine_dead"] == 1
     assert sum(isinstance(step, SaveEvidence) for step in world.steps) == 1
     assert record.counts["restarts.engine_dead"] == 1
+
+
+def test_what_outlived_its_first_process_is_ended_before_the_removal() -> None:
+    """The engine's server has exited and its core lives on: it is ended by pid and start time, and a person is asked
+    for where it cannot be."""
+    exited = ContainerView("c", "demo", "demo", "plan-1", 1, RunState.EXITED)
+    core = Survivor(4242, 77, "S", "VLLM::EngineCore")
+    down = Takedown(Reason.FAULT, "exited", since=1000.0, begun=1000.0)
+    record = replace(fresh(), generation=1, container="c", takedown=down)
+    seen = Seen(Instant(1001.0, 1001.0), watch(), BOOT, container=exited, survivors=(core,))
+    assert isinstance(decide(record, seen), EndOrphans)
+    ended = replace(record, takedown=replace(down, orphans_ended_at=1001.0))
+    later = replace(seen, now=Instant(1031.5, 1031.5))
+    stuck = decide(ended, later)
+    assert isinstance(stuck, Settle)
+    assert stuck.state is State.QUARANTINED
+    assert isinstance(decide(ended, replace(later, survivors=())), Remove)
 
 
 def test_removal_forgets() -> None:
