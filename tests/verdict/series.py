@@ -180,34 +180,69 @@ class Series:
     """From when to when nobody looked."""
 
     def play(self) -> list[Tick]:
-        world, canaries = self.world(), Canaries(self.watch)
-        dialect = dialect_of(self.engine.kind)
-        ready = None if self.ready_since is None else instant(-self.ready_since)
-        builder = WindowBuilder(
+        player = self.player()
+        while player.at <= self.seconds:
+            if self.blackout is not None and self.blackout[0] <= player.at < self.blackout[1]:
+                player.skip()
+            else:
+                player.look(self.script)
+        return player.ticks
+
+    def player(self) -> Player:
+        """It at its beginning."""
+        return Player(self.watch, self.engine, self.world(), self.ready_since, self.learned, self.period)
+
+
+class Player:
+    """A window over a world, look by look; the loop's part is played with it: canaries are asked, one at a time."""
+
+    def __init__(
+        self,
+        watch: Watch,
+        engine: EngineLaunch,
+        world: World,
+        ready_since: float | None,
+        learned: Mapping[str, float],
+        period: float | None = None,
+    ) -> None:
+        self.watch, self.engine, self.world = watch, engine, world
+        self.at = 0.0
+        self.wall_shift = 0.0
+        """Seconds that somebody has set the wall clock forward."""
+        self.ticks: list[Tick] = []
+        self.period = period or watch.period.value
+        self._canaries = Canaries(watch)
+        self._dialect = dialect_of(engine.kind)
+        ready = None if ready_since is None else instant(-ready_since)
+        self._builder = WindowBuilder(
             ready or instant(0.0),
-            self.watch,
+            watch,
             ready=ready,
-            learned=self.learned,
-            scrape_is_ping=dialect.traits.scrape_is_ping,
+            learned=learned,
+            scrape_is_ping=self._dialect.traits.scrape_is_ping,
         )
-        period = self.period or self.watch.period.value
-        ticks: list[Tick] = []
-        at = 0.0
-        while at <= self.seconds:
-            if self.blackout is not None and self.blackout[0] <= at < self.blackout[1]:
-                at += period
-                continue
-            self.script(world, at)
-            world.cpu += world.cores * period
-            answer = canaries.ended(world, at)
-            sample = sample_of(world, at, answer, canaries.under_way, dialect.read_log)
-            window = builder.add(sample)
-            verdict = judge(window, self.watch, self.engine)
-            ticks.append(Tick(at, verdict, window))
-            if verdict.wants_canary and not canaries.under_way:
-                canaries.ask(world, at, verdict.canary_timeout_s)
-            at += period
-        return ticks
+
+    def skip(self) -> None:
+        """Nobody looks."""
+        self.at += self.period
+
+    def look(self, script: Script) -> Tick:
+        """The script at this moment, one sample, its verdict."""
+        world, at = self.world, self.at
+        script(world, at)
+        world.cpu += world.cores * self.period
+        answer = self._canaries.ended(world, at)
+        sample = sample_of(
+            world, instant(at, self.wall_shift), answer, self._canaries.under_way, self._dialect.read_log
+        )
+        window = self._builder.add(sample)
+        verdict = judge(window, self.watch, self.engine)
+        tick = Tick(at, verdict, window)
+        self.ticks.append(tick)
+        if verdict.wants_canary and not self._canaries.under_way:
+            self._canaries.ask(world, at, verdict.canary_timeout_s)
+        self.at += self.period
+        return tick
 
 
 class Canaries:
@@ -243,13 +278,13 @@ class Canaries:
         return None
 
 
-def instant(at: float) -> Instant:
-    return Instant(mono=10_000.0 + at, wall=EPOCH + at)
+def instant(at: float, wall_shift: float = 0.0) -> Instant:
+    return Instant(mono=10_000.0 + at, wall=EPOCH + at + wall_shift)
 
 
 def sample_of(
     world: World,
-    at: float,
+    at: Instant,
     answer: Canary | None,
     out: bool,
     read_log: Callable[[str], LogEvent | None],
@@ -260,7 +295,7 @@ def sample_of(
     world.xids.clear()
     events = [line if isinstance(line, LogEvent) else read_log(line) for line in lines]
     return Sample(
-        at=instant(at),
+        at=at,
         container=world.container or view(world),
         scrape=scrape_of(world) if running else Missed(Miss.GONE, "the container does not run"),
         health=world.health if running else None,

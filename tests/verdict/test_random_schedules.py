@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -70,7 +70,18 @@ def restarted(world: World, at: float, seconds: float) -> None:
         world.rank.generated = world.rank.prompt = world.rank.finished = 0.0
 
 
-BEHAVIOURS = (idle, burst, slow, long_prefill, disconnect, asleep, missed_scrapes, compiling, restarted)
+Behaviour = Callable[[World, float, float], None]
+BEHAVIOURS: tuple[Behaviour, ...] = (
+    idle,
+    burst,
+    slow,
+    long_prefill,
+    disconnect,
+    asleep,
+    missed_scrapes,
+    compiling,
+    restarted,
+)
 Schedule = Sequence[tuple[int, int]]
 
 
