@@ -8,6 +8,15 @@ from typing import Any, Protocol
 
 from agent.action.operation import Operation
 from agent.action.record import Deployment
+from agent.errors import AgentError
+
+
+class StoreTrouble(AgentError):
+    """What should be remembered could not be written or read (a full disk, a broken one)."""
+
+    code = "state.failed"
+    retryable = True
+    http_status = 503
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +33,18 @@ class Event:
 
 
 class Store(Protocol):
-    """State on disk. A call that returned has been written; a kill in the middle of one leaves the old or the new."""
+    """State on disk. A call that returned has been written; a kill in the middle of one leaves the old or the new.
+
+    Raises `StoreTrouble` alone.
+    """
+
+    @property
+    def rebuilt(self) -> str | None:
+        """Why there was no state to be read although there had been some; None where all is well.
+
+        Then the plans that were kept are there, and nothing else.
+        """
+        ...
 
     async def load(self) -> tuple[Deployment, ...]: ...
 

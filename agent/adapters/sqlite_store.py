@@ -1,4 +1,8 @@
-"""State in SQLite: one file, written by one thread, each call one transaction."""
+"""State in SQLite: one file, written by one thread, each call one transaction; plans lie beside it as files, too.
+
+A file that is damaged is moved aside and begun anew. Then the plans come from their files, and the deployments from the
+labels of their containers (`agent.daemon.rebuild`).
+"""
 
 from __future__ import annotations
 
@@ -15,8 +19,8 @@ from typing import Any, TypeVar
 from agent.action.codec import operation_from_json, record_from_json, record_to_json
 from agent.action.operation import Operation
 from agent.action.record import Deployment
-from agent.action.store import Event
-from agent.errors import AgentError
+from agent.action.store import Event, StoreTrouble
+from agent.adapters.plan_files import PlanFiles
 
 T = TypeVar("T")
 VERSION = 1
@@ -37,10 +41,9 @@ CREATE TABLE IF NOT EXISTS learned (slug TEXT NOT NULL, key TEXT NOT NULL, value
 """
 
 
-class StateTrouble(AgentError):
+class StateTrouble(StoreTrouble):
     """The state file cannot be read or written."""
 
-    code = "state.failed"
     message = "cannot use the state file {path}: {why}"
     hint = "check its file system and rights; containers go on running and are adopted once it can be read again"
 
@@ -56,12 +59,23 @@ class NewerState(StateTrouble):
 
 
 class SqliteStore:
-    """The state file. WAL, so that a kill leaves the old or the new; every call runs on the store's own thread."""
+    """The state file. WAL, so that a kill leaves the old or the new; every call runs on the store's own thread.
 
-    def __init__(self, path: Path) -> None:
+    `owner`: the one agent that holds the lock of the state folder. It alone moves a damaged file aside; a command that
+    only reads is told of the damage.
+    """
+
+    def __init__(self, path: Path, *, owner: bool = False) -> None:
         self._path = path
+        self._plans = PlanFiles(path.parent / "plans")
+        self._owner = owner
+        self._rebuilt: str | None = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="state")
         self._db: sqlite3.Connection | None = None
+
+    @property
+    def rebuilt(self) -> str | None:
+        return self._rebuilt
 
     async def _run(self, work: Callable[[sqlite3.Connection], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._work, work)
@@ -69,11 +83,30 @@ class SqliteStore:
     def _work(self, work: Callable[[sqlite3.Connection], T]) -> T:
         try:
             if self._db is None:
-                self._db = _open(self._path)
+                self._db = self._opened()
             with self._db:
                 return work(self._db)
         except (sqlite3.Error, OSError) as error:
             raise StateTrouble(path=self._path, why=error) from error
+
+    def _opened(self) -> sqlite3.Connection:
+        """The state file, sound; for its owner a new one with the kept plans where it is damaged or gone."""
+        if not self._owner:
+            return _open(self._path)
+        lost = self._path.exists() and damage(self._path)
+        if lost:
+            aside = move_aside(self._path)
+            self._rebuilt = f"the state file was damaged ({lost}) and is kept as {aside.name}"
+        fresh = not self._path.exists() or self._path.stat().st_size == 0
+        db = _open(self._path)
+        if not fresh:
+            return db
+        kept = self._plans.every()
+        db.executemany("REPLACE INTO plan VALUES (?, ?, ?, ?)", kept)
+        db.commit()
+        if kept and self._rebuilt is None:
+            self._rebuilt = "the state file was gone or empty, while plans of earlier deployments were kept"
+        return db
 
     async def load(self) -> tuple[Deployment, ...]:
         rows = await self._run(lambda db: db.execute("SELECT record FROM deployment ORDER BY slug").fetchall())
@@ -88,7 +121,12 @@ class SqliteStore:
 
     async def save_plan(self, slug: str, plan: Mapping[str, Any]) -> None:
         row = (plan["plan_id"], slug, time.time(), json.dumps(plan))
-        await self._run(lambda db: db.execute("REPLACE INTO plan VALUES (?, ?, ?, ?)", row))
+
+        def write(db: sqlite3.Connection) -> None:
+            self._plans.keep(row)
+            db.execute("REPLACE INTO plan VALUES (?, ?, ?, ?)", row)
+
+        await self._run(write)
 
     async def plan(self, plan_id: str) -> Mapping[str, Any] | None:
         row = await self._run(lambda db: db.execute("SELECT plan FROM plan WHERE plan_id = ?", (plan_id,)).fetchone())
@@ -164,6 +202,32 @@ class SqliteStore:
 
         await asyncio.get_running_loop().run_in_executor(self._thread, shut)
         self._thread.shutdown(wait=False)
+
+
+def damage(path: Path) -> str | None:
+    """What is wrong with a state file; None where it is sound, or only in use."""
+    try:
+        db = sqlite3.connect(path, timeout=5.0)
+        try:
+            said = str(db.execute("PRAGMA quick_check(1)").fetchone()[0])
+        finally:
+            db.close()
+    except sqlite3.OperationalError:
+        return None  # locked, no right, no room: opening it says so
+    except sqlite3.DatabaseError as error:
+        return str(error)
+    return None if said == "ok" else said.replace("\n", " ")
+
+
+def move_aside(path: Path) -> Path:
+    """Keep a damaged file and its log under a name that is free; the first of them is never overwritten."""
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    aside = next(
+        name for number in range(1000) if not (name := path.with_name(f"{path.name}.damaged-{stamp}-{number}")).exists()
+    )
+    for suffix in ("-wal", "-shm"):
+        (path.parent / f"{path.name}{suffix}").unlink(missing_ok=True)
+    return path.rename(aside)
 
 
 def _open(path: Path) -> sqlite3.Connection:

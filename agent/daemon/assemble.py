@@ -66,7 +66,7 @@ class Daemon:
 async def assemble(parts: Parts) -> Daemon:
     """Build the daemon; loops begin with `Fleet.start`."""
     paths = parts.settings.paths
-    store = SqliteStore(paths.state / "state.db")
+    store = SqliteStore(paths.state / "state.db", owner=True)
     runtimes = {kind: parts.runtime(kind) for kind in kinds(parts)}
     boot = (await parts.host.facts()).boot_id
     fleet = Fleet(runtimes, store, parts.clock, boot.value if isinstance(boot, Known) else "")

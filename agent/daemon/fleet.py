@@ -16,11 +16,12 @@ from agent.action import commands
 from agent.action.conflicts import no_conflict
 from agent.action.operation import DEPLOY, RESTART, START, Operation, fail, follow
 from agent.action.record import RESTING, Deployment, Desired, State, Supervision
-from agent.action.store import Event, Store
+from agent.action.store import Event, Store, StoreTrouble
 from agent.clock import Clock
 from agent.container.port import Runtime
 from agent.daemon.guard import cancelled, forever
 from agent.daemon.loop import Loop
+from agent.daemon.rebuild import rebuilt
 from agent.errors import AgentError, NotFound, Refused
 from agent.metrics.board import Board
 from agent.plan.model import Plan
@@ -81,12 +82,46 @@ class Fleet:
         """Take up every deployment that the state holds, and begin to listen to the runtime."""
         self._making = making
         for record in await self._store.load():
-            plan = await self.plan_of(record.plan_id)
-            self._begin(record, plan)
-        self._wakers = [
+            await self._take_up(record)
+        if self._store.rebuilt is not None:
+            await self.tell("", "agent", f"{self._store.rebuilt}; deployments are taken up by their containers' labels")
+            self._wakers = [
+                asyncio.create_task(forever(f"{name} rebuild", partial(self._rebuild, runtime)), name=f"{name} rebuild")
+                for name, runtime in self._runtimes.items()
+            ]
+        self._wakers += [
             asyncio.create_task(forever(f"{name} events", partial(self._listen, runtime)), name=f"{name} events")
             for name, runtime in self._runtimes.items()
         ]
+
+    async def _take_up(self, record: Deployment) -> None:
+        """One that cannot be taken up costs the others nothing; its record stays."""
+        try:
+            plan = await self.plan_of(record.plan_id)
+        except AgentError as error:
+            await self.tell(record.slug, "agent", f"cannot take up {record.slug}, its record is kept: {error.text}")
+            return
+        self._begin(record, plan)
+
+    async def _rebuild(self, runtime: Runtime) -> None:
+        """After the loss of the state: what the runtime has of ours. A runtime that does not answer is asked again."""
+        now = self._clock.now().wall
+        for record in rebuilt(await runtime.list(), self.boot_id, now):
+            if record.slug in self.loops:
+                continue
+            await self._store.save(record)
+            await self.tell(record.slug, "agent", record.why)
+            await self._take_up(record)
+
+    async def tell(self, slug: str, kind: str, text: str, data: Mapping[str, Any] | None = None) -> None:
+        """An event of the agent's own; one that cannot be written is told all the same."""
+        log.warning(kind, recipe=slug, text=text)
+        event = Event(self._clock.now().wall, slug, kind, text, data or {})
+        try:
+            event = await self._store.add_event(event)
+        except StoreTrouble as error:
+            log.warning("event_lost", recipe=slug, text=text, reason=error.text)
+        self.told(event)
 
     def _begin(self, record: Deployment, plan: Plan) -> Loop:
         assert self._making is not None  # noqa: S101 - start() comes first
@@ -181,7 +216,10 @@ class Fleet:
     async def _follow_operations(self, slug: str, board: Board | None) -> None:
         """Bring the open operations of `slug` up to what its board says, in the order of the boards."""
         async with self._following:
-            await self._bring_up(slug, board)
+            try:
+                await self._bring_up(slug, board)
+            except StoreTrouble as error:
+                log.warning("operations_not_followed", recipe=slug, reason=error.text)
         self._notify()
 
     async def _bring_up(self, slug: str, board: Board | None) -> None:

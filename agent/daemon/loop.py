@@ -29,11 +29,12 @@ from agent.action.model import (
 from agent.action.record import RESTING, Deployment
 from agent.action.release import members
 from agent.action.seen import Seen
-from agent.action.store import Event, Store
+from agent.action.store import Event, Store, StoreTrouble
 from agent.action.transition import Outcome, finish, intend, look
 from agent.clock import Clock
 from agent.container.port import ContainerView, Runtime
 from agent.daemon.observe import Observer
+from agent.engines.model import EngineReading
 from agent.errors import AgentError, RuntimeTrouble
 from agent.metrics.board import Board, Refusal
 from agent.plan.model import Plan
@@ -41,6 +42,7 @@ from agent.preflight.credit import Running
 from agent.preflight.model import Finding
 from agent.preflight.ports import published
 from agent.samples.model import Xid
+from agent.samples.port import Endpoint
 
 log = structlog.get_logger()
 
@@ -87,6 +89,8 @@ class Loop:
         self._took: float | None = None
         self._findings: tuple[Finding, ...] = ()
         self._refused: Refusal | None = None
+        self._unsaved: str | None = None
+        """Why the record is newer than what is on disk."""
 
     def wake(self) -> None:
         """Look again soon."""
@@ -104,6 +108,17 @@ class Loop:
             return None
         return running_of(container, self.plan, members(self._observer.tree))
 
+    @property
+    def endpoint(self) -> Endpoint | None:
+        """Where the engine can be asked now."""
+        return self._observer.endpoint
+
+    @property
+    def kv_tokens(self) -> float | None:
+        """Capacity of the KV cache by the engine's own word, None where it has not said."""
+        scrape = self._observer.sample.scrape if self._observer.sample else None
+        return scrape.kv_tokens if isinstance(scrape, EngineReading) else None
+
     def report(self, progress: Mapping[str, Any]) -> None:
         """Progress of the step that runs, for whoever watches."""
         self._progress = progress
@@ -111,11 +126,17 @@ class Loop:
 
     async def change(self, wish: Callable[[Deployment], Deployment]) -> Deployment:
         """Apply what a person asked. It is on disk when this returns; a long step gives way to it."""
-        self.record = wish(self.record)
+        before, wished = self.record, wish(self.record)
+        self.record = wished
         self._refused = None
         self._wishes += 1
         self._asked.set()
-        await self._rooms.store.save(self.record)
+        try:
+            await self._rooms.store.save(wished)
+        except StoreTrouble:
+            if self.record is wished:  # what a kill would forget is not accepted
+                self.record = before
+            raise
         self.wake()
         return self.record
 
@@ -242,15 +263,30 @@ class Loop:
         await self._observer.take_plan(self.plan)
 
     async def _save(self, record: Deployment) -> None:
-        """To disk, where it differs in more than what can be seen again."""
+        """To disk, where it differs in more than what can be seen again.
+
+        A disk that is full must not keep a dead engine dead: the loop goes on with what it has in memory, says so, and
+        writes it at the first tick at which it can. What a kill would lose then is found again by the labels, all but
+        the count of restarts.
+        """
         worth = replace(record, healthy_s=0.0, why="", step="") != replace(self.record, healthy_s=0.0, why="", step="")
         proven = int(record.healthy_s // 60) != int(self.record.healthy_s // 60)
         self.record = record
-        if worth or proven:
+        if not (worth or proven or self._unsaved):
+            return
+        try:
             await self._rooms.store.save(record)
+        except StoreTrouble as error:
+            if self._unsaved is None:
+                log.warning("state_not_written", recipe=record.slug, reason=error.text)
+            self._unsaved = error.text
+        else:
+            self._unsaved = None
 
     async def _tell(self, before: Deployment, step: Step, seen: Seen) -> None:
         """The sentence of this tick: to the log, the events and the board."""
+        if self._unsaved is not None:
+            step = replace(step, why=f"{step.why} (not on disk: {self._unsaved})")
         self.record = replace(self.record, step=step.why)
         self._publish(seen)
         quiet = isinstance(step, Nothing | Wait) and step.why == before.step

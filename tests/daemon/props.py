@@ -68,6 +68,7 @@ class Disk:
     operations: dict[str, str] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
     figures: dict[str, dict[str, float]] = field(default_factory=dict)
+    rebuilt: str | None = None
     broken: Exception | None = None
     """Raised by every write while it is set (a full disk)."""
 
@@ -78,6 +79,10 @@ class DiskStore:
     def __init__(self, disk: Disk, trap: Trap) -> None:
         self._disk = disk
         self._trap = trap
+
+    @property
+    def rebuilt(self) -> str | None:
+        return self._disk.rebuilt
 
     async def _write(self, name: str, effect: Callable[[], T]) -> T:
         async def done() -> T:
