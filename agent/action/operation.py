@@ -8,7 +8,7 @@ from typing import Any
 
 from agent.action.record import Deployment, Desired, State
 
-DEPLOY, STOP, START, RESTART, REMOVE = "deploy", "stop", "start", "restart", "remove"
+DEPLOY, STOP, START, RESTART, REMOVE, VERIFY = "deploy", "stop", "start", "restart", "remove", "verify"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,8 @@ def follow(operation: Operation, record: Deployment | None, now: float) -> Opera
     if record is None:
         return end(operation, now) if operation.kind == REMOVE else fail(operation, "the deployment was removed", now)
     match operation.kind:
+        case "verify":
+            return operation
         case "deploy" | "start" | "restart":
             return follow_start(operation, record, now)
         case "stop":

@@ -17,6 +17,7 @@ from agent.api.openapi import Written
 from agent.api.page import page_routes
 from agent.api.records import DOCUMENT, records
 from agent.api.routes import CALLER, DESK, routes
+from agent.api.verification import verification
 from agent.api.watching import watching
 
 LARGEST_BODY = 6 << 20
@@ -47,7 +48,7 @@ neither read an answer nor send a token."""
 
 def every_endpoint() -> list[Endpoint]:
     """All that the document describes; the page and its parts are beside it."""
-    return [*records, *routes, *watching]
+    return [*records, *routes, *verification, *watching]
 
 
 def open_paths() -> frozenset[str]:

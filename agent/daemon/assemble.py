@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -11,6 +11,7 @@ from agent.action.execute import Work
 from agent.action.record import Deployment
 from agent.action.seen import Seen, Survivor
 from agent.adapters.http_probe import HttpProbe
+from agent.adapters.http_stream import HttpStreams
 from agent.adapters.procfs_signal import kill_process
 from agent.adapters.sqlite_store import SqliteStore
 from agent.container.body import SECRET, LogBounds, spec_for
@@ -24,6 +25,7 @@ from agent.daemon.loop import Loop, Rooms, running_of
 from agent.daemon.mounts import allowed_mounts
 from agent.daemon.observe import Eyes, Observer
 from agent.daemon.site import SiteState
+from agent.daemon.verification import Means, Verifier
 from agent.engines.api_key import api_key_of
 from agent.errors import Refused
 from agent.host.model import Host
@@ -39,6 +41,7 @@ from agent.plan.tojson import plan_from_json, to_json
 from agent.preflight.credit import Running
 from agent.preflight.model import Finding
 from agent.samples.take import Sources
+from agent.verify.plausible import limits_of
 from agent.version import VERSION
 from agent.wiring import Parts, Planner, check
 
@@ -54,9 +57,11 @@ class Daemon:
     desk: DaemonDesk
     probe: HttpProbe
     site: SiteState
+    verifier: Verifier
 
     async def close(self) -> None:
         """Leave engines running, let go of everything else."""
+        await self.verifier.close()
         await self.fleet.close()
         await self.probe.close()
         await self.parts.close()
@@ -76,6 +81,18 @@ async def assemble(parts: Parts) -> Daemon:
     fleet.on_board = snapshots.see
     exposition = Exposition(snapshots.take)
     site = SiteState()
+    verifier = Verifier(
+        Means(
+            fleet=fleet,
+            store=store,
+            clock=parts.clock,
+            probe=probe,
+            streams=HttpStreams(),
+            limits=lambda plan: limits_of(card_names(parts, plan), None),
+            folder=paths.state / "verify",
+        )
+    )
+    snapshots.ratios = lambda: verifier.ratios
     offices = Offices(
         fleet=fleet,
         store=store,
@@ -89,10 +106,17 @@ async def assemble(parts: Parts) -> Daemon:
         host=lambda: host_json(parts),
         site=site.to_json,
         veil=parts.veil,
+        verifier=verifier,
         incidents=paths.state / "incidents",
         logs=paths.state / "logs",
     )
-    return Daemon(parts, store, fleet, watch, DaemonDesk(offices), probe, site)
+    return Daemon(parts, store, fleet, watch, DaemonDesk(offices), probe, site, verifier)
+
+
+def card_names(parts: Parts, plan: Plan) -> tuple[str, ...]:
+    """Product names of the plan's cards, by the last reading."""
+    last = parts.gpus.last()
+    return tuple(gpu.name for gpu in last.value if gpu.uuid in plan.gpus) if last is not None else ()
 
 
 def kinds(parts: Parts) -> tuple[str, ...]:
@@ -109,6 +133,8 @@ class Snapshots:
         self._watch = watch
         self._totals = Totals()
         self._trails = Trails()
+        self.ratios: Callable[[], Mapping[tuple[str, str], float]] = dict
+        """(slug, point) → measured ÷ claimed, of the last verifications."""
 
     def see(self, board: Board) -> None:
         """Count on from an engine's own counters, at every board."""
@@ -126,6 +152,7 @@ class Snapshots:
             version=VERSION,
             boards=boards,
             totals=self._totals.values,
+            ratios={key: value for key, value in self.ratios().items() if key[0] in slugs},
             trails=self._trails.of(slugs),
             cards=self._watch.cards(),
             memory_available=self._watch.memory_available,

@@ -23,6 +23,7 @@ from agent.clock import Clock
 from agent.container.port import ContainerView, Runtime
 from agent.daemon.fleet import Fleet
 from agent.daemon.shown import ShownBoards, clean_board, clean_event, clean_operation
+from agent.daemon.verification import Verifier, VerifyTerms
 from agent.errors import NotFound, Refused, UsageError
 from agent.incident import shelf
 from agent.incident.veil import Veil
@@ -63,6 +64,7 @@ class Offices:
     site: Callable[[], Mapping[str, Any]]
     """The settings in force: which files, and what of them is not."""
     veil: Veil
+    verifier: Verifier
     incidents: Path
     logs: Path
 
@@ -180,6 +182,19 @@ class DaemonDesk:
         data = {"what": what, **details, "by": by.to_json()}
         event = Event(self._to.clock.now().wall, slug, "asked", f"{what} asked by {by.text}", data)
         self._to.fleet.told(await self._to.store.add_event(event))
+
+    async def verify(self, slug: str, quick: bool, points: tuple[str, ...], by: Caller) -> Operation:
+        operation = await self._to.verifier.start(slug, VerifyTerms(quick, points), by.text)
+        await self._audit("verify", slug, by, {"quick": quick, "operation": operation.id})
+        return operation
+
+    async def verification(self, slug: str) -> Mapping[str, Any]:
+        return await self._to.verifier.report(slug)
+
+    async def cancel(self, operation_id: str, by: Caller) -> Operation:
+        operation = await self._to.verifier.cancel(operation_id)
+        await self._audit("cancel", operation.slug, by, {"operation": operation_id})
+        return operation
 
     async def operation(self, operation_id: str) -> Operation:
         found = await self._to.store.operation(operation_id)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 import structlog
 
 from agent.errors import AgentError
 
 log = structlog.get_logger()
+T = TypeVar("T")
 
 FIRST_WAIT_S = 1.0
 LONGEST_WAIT_S = 60.0
@@ -36,6 +38,19 @@ async def forever(name: str, work: Callable[[], Awaitable[None]]) -> None:
             wait = FIRST_WAIT_S
         await asyncio.sleep(wait)
         wait = min(wait * 2, LONGEST_WAIT_S)
+
+
+async def attempt(name: str, work: Awaitable[T]) -> T | str:
+    """Run `work` once; its failure is logged and comes back as the sentence that says why."""
+    try:
+        return await work
+    except AgentError as error:
+        log.warning("task_failed", task=name, reason=error.text)
+        return error.text
+    except Exception as error:
+        reason = str(error) or type(error).__name__
+        log.exception("task_failed", task=name, reason=reason)
+        return reason
 
 
 async def cancelled(*tasks: asyncio.Task[None] | None) -> None:

@@ -72,6 +72,7 @@ async def serve(path: Path | None, loaded: Loaded, parts: Parts) -> None:
     try:
         await asyncio.to_thread(parts.learn_secrets)
         await fleet.start(LoopMaker(daemon).making())
+        await daemon.verifier.recover()
         works: dict[str, Callable[[], Awaitable[None]]] = {
             "host watch": daemon.watch.run,
             "watchdog": partial(feed, daemon, notify),

@@ -70,6 +70,7 @@ def deployment_rows(snapshot: Snapshot) -> Iterator[tuple[Family, list[Row]]]:
         [((b.record.slug, one.check), float(one.level is Level.PASS)) for b in boards for one in b.findings],
     )
     yield names.BLIND, [((b.record.slug, signal), 1.0) for b in boards if b.verdict for signal in b.verdict.blind]
+    yield names.CLAIM_RATIO, [((slug, point), ratio) for (slug, point), ratio in sorted(snapshot.ratios.items())]
     yield names.PROMPT, totals(snapshot, "prompt_tokens")
     yield names.GENERATION, totals(snapshot, "generation_tokens")
     yield from counted_rows(boards)
@@ -77,7 +78,7 @@ def deployment_rows(snapshot: Snapshot) -> Iterator[tuple[Family, list[Row]]]:
 
 
 def looked(board: Board) -> bool:
-    """Whether it is known if the engine's container runs: there is none, or it was looked at since the agent's start."""
+    """Whether it is known if the engine's container runs: there is none, or it was looked at since the start."""
     return board.record.container is None or board.sample is not None
 
 

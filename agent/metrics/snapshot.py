@@ -44,6 +44,8 @@ class Snapshot:
     """(`prompt_tokens` or `generation_tokens`, slug) → counted since the agent's start."""
     trails: Mapping[str, tuple[Point, ...]] = field(default_factory=dict)
     """By slug: the last quarter of an hour, oldest point first."""
+    ratios: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    """(slug, point) → measured ÷ claimed."""
     cards: tuple[CardFigures, ...] = ()
     memory_available: float | None = None
     collectors: Mapping[str, CollectorFigures] = field(default_factory=dict)

@@ -13,8 +13,9 @@ STYLES = (
     "Answer in many sentences: which of these invented words sounds kindest, and why?",
 )
 """Mixed prompts: speculative decoding is quicker on some kinds of text than on others."""
-TOKENS_A_WORD = 2.0
-ROUNDS = 4
+TOKENS_A_WORD = 4.0
+"""More than tokenizers make of such words: where nobody counts, a prompt is too short rather than refused."""
+ROUNDS = 5
 CLOSE = 0.01
 
 Count = Callable[[str], Awaitable[int | None]]
@@ -27,7 +28,7 @@ def words(random: Random, count: int) -> str:
 
 
 async def prompt(tokens: int, seed: str, count: Count) -> str:
-    """A prompt of about `tokens` tokens (within a hundredth where the engine counts), new for every `seed`."""
+    """A prompt of at most `tokens` tokens (at most a hundredth less where the engine counts), new for every `seed`."""
     random = Random(seed)  # noqa: S311 - text, no secret
     style = random.choice(STYLES)
     rate, number, text = TOKENS_A_WORD, 0, style
@@ -35,7 +36,8 @@ async def prompt(tokens: int, seed: str, count: Count) -> str:
         number = max(1, round(tokens / rate))
         text = f"{words(Random(f'{seed}/{number}'), number)}\n{style}"  # noqa: S311
         found = await count(text)
-        if found is None or abs(found - tokens) <= max(2, CLOSE * tokens):
+        if found is None or tokens - max(4, CLOSE * tokens) <= found <= tokens:
             break
-        rate *= found / tokens
+        # a little below, so that the next one is not above again: the context has no room for one token more
+        rate = rate * found / tokens * (1 + CLOSE / 4)
     return text

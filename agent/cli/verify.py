@@ -1,0 +1,93 @@
+"""agentctl verify: measure the running engine and hold it against its recipe's claims."""
+
+from __future__ import annotations
+
+import sys
+
+from agent.cli.connect import connect
+from agent.cli.output import BAD, GOOD, Progress, coloured, paint, print_json, table
+from agent.cli.status import quoted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+    from typing import Any
+
+    from agent.adapters.agent_client import Client
+
+POLL_S = 5
+LOW = 0.9
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("slug", help="the deployment")
+    parser.add_argument(
+        "--quick", action="store_true", help="one repeat, and nothing beyond 32,768 tokens or 8 requests"
+    )
+    parser.add_argument(
+        "--points", action="append", default=[], metavar="WORD", help="only points whose name has this word"
+    )
+    parser.add_argument("--last", action="store_true", help="show the last report, measure nothing")
+
+
+def run(arguments: Namespace) -> int:
+    client = connect(arguments)
+    path = f"/v1/deployments/{quoted(arguments.slug)}"
+    if not arguments.last:
+        body = {"quick": arguments.quick, "points": arguments.points}
+        follow(arguments, client, client.call("POST", f"{path}/verify", body))
+    report = client.get(f"{path}/verification")
+    if arguments.json:
+        print_json(report)
+    else:
+        print(text_of(report, coloured(arguments)))
+    return 0
+
+
+def follow(arguments: Namespace, client: Client, operation: dict[str, Any]) -> None:
+    """Until it is over; Ctrl-C cancels it and leaves no request behind."""
+    from agent.adapters.agent_client import ApiError
+
+    progress = Progress(arguments)
+    try:
+        while operation["state"] == "running":
+            step = operation["progress"]
+            progress.show(str(step.get("text") or "begins"), step.get("ratio"))
+            operation = client.get(f"/v1/operations/{operation['id']}?wait={POLL_S}")
+    except KeyboardInterrupt:
+        client.call("POST", f"/v1/operations/{operation['id']}/cancel", {})
+        progress.done()
+        print("cancelled; nothing of it runs on", file=sys.stderr)
+        raise
+    progress.done()
+    if operation["error"]:
+        raise ApiError(operation["error"])
+
+
+def text_of(report: dict[str, Any], colours: bool) -> str:
+    """Measured | claimed | ratio, and what was left out."""
+    rows = [cells(row, colours) for row in report["rows"]]
+    lines = [table(rows, ("POINT", "METRIC", "MEASURED", "SPREAD", "CLAIMED", "RATIO"), colours)]
+    lines += [f"left out   {one['point']}: {one['why']}" for one in report["left_out"]]
+    lines.append(f"measured {report['at']}, plan {report['plan_id']}")
+    return "\n".join(lines)
+
+
+def cells(row: dict[str, Any], colours: bool) -> tuple[str, ...]:
+    if row["measured"] is None:
+        return row["point"], row["metric"], "dropped", row["dropped"][:60], number(row["claimed"]), ""
+    spread = f"{number(row['low'])}-{number(row['high'])} ({row['repeats']})"
+    return row["point"], row["metric"], number(row["measured"]), spread, number(row["claimed"]), ratio(row, colours)
+
+
+def number(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:,.1f}"
+
+
+def ratio(row: dict[str, Any], colours: bool) -> str:
+    """Green where it keeps what was claimed; for a time, less is better."""
+    found = row["ratio"]
+    if found is None:
+        return ""
+    kept = found <= 1 / LOW if row["metric"] == "ttft_ms" else found >= LOW
+    return paint(f"{found:.2f}", GOOD if kept else BAD, colours)

@@ -1,0 +1,83 @@
+"""What streams say together, and what cannot be true."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent.verify.compare import Measured, rows_of
+from agent.verify.plausible import limits_of
+from agent.verify.points import Point
+from agent.verify.prompt import prompt
+from agent.verify.trace import Figure, Trace, decode_rate, prefill_rate
+
+
+def stream(sent: float, first: float, pace: float, pieces: int, tokens: int | None = None) -> Trace:
+    times = tuple(first + number / pace for number in range(pieces))
+    return Trace(sent, times, tokens if tokens is not None else pieces, 1000)
+
+
+def test_the_rate_of_one_stream_leaves_its_first_token_out() -> None:
+    """However long the prefill took."""
+    assert decode_rate([stream(0.0, 100.0, 50.0, 101)]) == pytest.approx(50.0)
+
+
+def test_pieces_of_several_tokens_count_whole() -> None:
+    """Speculative decoding sends three tokens a piece."""
+    assert decode_rate([stream(0.0, 1.0, 20.0, 101, tokens=303)]) == pytest.approx(60.0)
+
+
+def test_an_aggregate_counts_only_the_time_in_which_all_decode() -> None:
+    """One that starts late and one that ends early do not water the rate down."""
+    rate = decode_rate([stream(0.0, 1.0, 10.0, 101), stream(0.0, 3.0, 10.0, 101)])
+    assert rate == pytest.approx(20.0, rel=0.02)
+
+
+def test_requests_that_never_decode_side_by_side_have_no_aggregate() -> None:
+    """A queue of one: no number is better than a wrong one."""
+    assert decode_rate([stream(0.0, 1.0, 10.0, 11), stream(0.0, 5.0, 10.0, 11)]) is None
+
+
+def test_prefill_is_the_prompt_over_the_time_to_the_first_token() -> None:
+    """1000 tokens in 0.25 s."""
+    assert prefill_rate(stream(1.0, 1.25, 10.0, 4)) == pytest.approx(4000.0)
+
+
+def test_a_rate_above_what_cards_can_compute_is_a_measuring_error() -> None:
+    """Two operations a parameter and token: 37e9 active parameters on four A100s end at 16,864 tok/s."""
+    limits = limits_of(("NVIDIA A100-SXM4-80GB",) * 4, 37e9)
+    assert limits.rejects("prefill_tok_s", 4061.0) is None
+    assert "measuring error" in (limits.rejects("prefill_tok_s", 42_000.0) or "")
+    assert limits.rejects("ttft_ms", 1e9) is None
+    assert limits_of(("unknown card",), 37e9).rejects("prefill_tok_s", 1e12) is None
+
+
+def test_rows_show_what_was_dropped_as_dropped() -> None:
+    """A dropped point has no ratio and says why; a measured one has measured by claimed."""
+    point = Point("decode", 1, 1000, 900, 100, {"decode_tok_s": 50.0})
+    good, bad = rows_of(
+        (Measured(point, {"decode_tok_s": Figure(25.0, 24.0, 26.0, 3)}), Measured(point, dropped="others"))
+    )
+    assert good.ratio == 0.5
+    assert (bad.ratio, bad.measured, bad.dropped) == (None, None, "others")
+
+
+@pytest.mark.parametrize("tokens", [50, 1000, 20_000])
+async def test_a_prompt_is_as_long_as_it_may_be_and_no_longer(tokens: int) -> None:
+    """Counted by a tokenizer of three letters a token."""
+
+    async def count(text: str) -> int:
+        return len(text) // 3
+
+    found = len(await prompt(tokens, "seed", count)) // 3
+    assert tokens * 0.95 - 8 <= found <= tokens
+
+
+async def test_no_two_prompts_share_their_blocks() -> None:
+    """A prefix cache by block hashes finds nothing of one in the other."""
+
+    async def nobody(_: str) -> None:
+        return None
+
+    one, other = await prompt(2000, "a", nobody), await prompt(2000, "b", nobody)
+    blocks = {one[at : at + 64] for at in range(0, len(one) - 64, 64)}
+    assert not [at for at in range(0, len(other) - 64, 64) if other[at : at + 64] in blocks]
