@@ -281,7 +281,7 @@ class DeploymentWork:
         parts = self._of.parts
         witnesses = Witnesses(
             parts.runtime(self._observer.plan.runtime), self._of.probe, parts.gpus, parts.host, parts.processes
-        )
+        ).behind(parts.veil)
         shelf = parts.settings.paths.state / "incidents"
         plan = to_json(self._observer.plan)
         return await witnesses.keep(shelf, self._observer, case, plan, parts.clock, brief=brief)

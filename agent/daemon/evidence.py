@@ -19,6 +19,7 @@ from agent.host.port import GpuSource, HostSource, Processes
 from agent.host.reading import Known, Reading, Unknown
 from agent.incident.keep import keep
 from agent.incident.model import Case, Gather, Incident
+from agent.incident.veil import Veil
 from agent.samples.model import Missed
 from agent.samples.port import Endpoint, Probe
 from agent.samples.recording import write_recording
@@ -39,6 +40,12 @@ class Witnesses:
         self._gpus = gpus
         self._host = host
         self._processes = processes
+        self._veil = Veil()
+
+    def behind(self, veil: Veil) -> Witnesses:
+        """The same witnesses, who tell no secret that `veil` knows."""
+        self._veil = veil
+        return self
 
     def sources(self, observer: Observer, case: Case, plan: Mapping[str, Any], clock: Clock) -> dict[str, Gather]:
         """File name → how to get it."""
@@ -112,7 +119,7 @@ class Witnesses:
         sources = self.sources(observer, case, plan, clock)
         if brief:
             sources = {name: source for name, source in sources.items() if name in BRIEF}
-        return await keep(shelf, case, sources)
+        return await keep(shelf, case, sources, hide=self._veil.known)
 
 
 async def text_of(value: Any) -> str:

@@ -6,7 +6,7 @@ import asyncio
 import json
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,17 +27,26 @@ class Piece:
     missing: str = ""
 
 
-async def keep(shelf: Path, case: Case, sources: Mapping[str, Gather], deadline_s: float = DEADLINE_S) -> Incident:
-    """Gather `sources` (file name → how to get it) and write them. What fails or is late is named, not waited for."""
+async def keep(
+    shelf: Path,
+    case: Case,
+    sources: Mapping[str, Gather],
+    deadline_s: float = DEADLINE_S,
+    hide: Callable[[str], str] = str,
+) -> Incident:
+    """Gather `sources` (file name → how to get it) and write them. What fails or is late is named, not waited for.
+
+    `hide` takes known secrets out of a text; what merely looks like one goes anyway.
+    """
     started = time.monotonic()
     async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(gather(name, source, deadline_s)) for name, source in sources.items()]
+        tasks = [group.create_task(gather(name, source, deadline_s, hide)) for name, source in sources.items()]
     pieces = [task.result() for task in tasks]
     incident = Incident(
         id=case.id,
         slug=case.slug,
         kind=case.kind,
-        why=redact_text(case.why),
+        why=redact_text(hide(case.why)),
         at=case.at,
         generation=case.generation,
         seconds=time.monotonic() - started,
@@ -48,7 +57,7 @@ async def keep(shelf: Path, case: Case, sources: Mapping[str, Gather], deadline_
     return incident
 
 
-async def gather(name: str, source: Gather, deadline_s: float) -> Piece:
+async def gather(name: str, source: Gather, deadline_s: float, hide: Callable[[str], str] = str) -> Piece:
     """One piece. A source that breaks must not cost the others, whatever it raises of the family."""
     try:
         async with asyncio.timeout(deadline_s):
@@ -56,13 +65,13 @@ async def gather(name: str, source: Gather, deadline_s: float) -> Piece:
     except TimeoutError:
         return Piece(name, None, f"not to be had within {deadline_s:.0f} s")
     except (AgentError, OSError, ValueError) as error:
-        return Piece(name, None, str(error) or type(error).__name__)
-    return Piece(name, clean(name, raw))
+        return Piece(name, None, redact_text(hide(str(error) or type(error).__name__)))
+    return Piece(name, await asyncio.to_thread(clean, name, raw, hide))
 
 
-def clean(name: str, raw: str | bytes) -> bytes:
+def clean(name: str, raw: str | bytes, hide: Callable[[str], str] = str) -> bytes:
     """Without secrets, and no larger than a piece may be: the end is kept, since that is where things broke."""
-    text = raw if isinstance(raw, str) else raw.decode("utf-8", "replace")
+    text = hide(raw if isinstance(raw, str) else raw.decode("utf-8", "replace"))
     if name.endswith(".json"):
         return json.dumps(redact(json.loads(text)), indent=1).encode()[:LARGEST_PIECE]
     if name.endswith(".jsonl"):  # value by value, so that every line stays JSON

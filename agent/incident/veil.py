@@ -30,11 +30,13 @@ class Veil:
             self._pattern = re.compile("|".join(re.escape(one) for one in longest_first))
         return value
 
+    def known(self, text: str) -> str:
+        """`text` without the values that were learned."""
+        return text if self._pattern is None else self._pattern.sub(HIDDEN, text)
+
     def text(self, text: str) -> str:
-        """`text` without secrets."""
-        if self._pattern is not None:
-            text = self._pattern.sub(HIDDEN, text)
-        return redact_text(text)
+        """`text` without secrets, known ones or by their form."""
+        return redact_text(self.known(text))
 
     def clean(self, value: Any) -> Any:
         """The same for JSON. Keys are names and stay; a list may be a command line."""
