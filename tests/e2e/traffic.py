@@ -51,3 +51,8 @@ def client(port: int, **body: Any) -> Iterator[socket.socket]:
     with closing(socket.create_connection(("127.0.0.1", port), timeout=10)) as connection:
         connection.sendall(head % len(data) + data)
         yield connection
+
+
+def server(port: int) -> int:
+    """The pid of the API server, in the numbers of its own namespace."""
+    return int(json.loads(get(port, "/sim/state")[1])["pid"])
