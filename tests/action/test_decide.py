@@ -284,7 +284,7 @@ def test_what_outlived_its_first_process_is_ended_before_the_removal() -> None:
     for where it cannot be."""
     exited = ContainerView("c", "demo", "demo", "plan-1", 1, RunState.EXITED)
     core = Survivor(4242, 77, "S", "VLLM::EngineCore")
-    down = Takedown(Reason.FAULT, "exited", since=1000.0, begun=1000.0)
+    down = Takedown(Reason.FAULT, "exited", begun=1000.0)
     record = replace(fresh(), generation=1, container="c", takedown=down)
     seen = Seen(Instant(1001.0, 1001.0), watch(), BOOT, container=exited, survivors=(core,))
     assert isinstance(decide(record, seen), EndOrphans)
