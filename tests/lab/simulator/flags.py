@@ -76,6 +76,9 @@ class _Serve(argparse.ArgumentParser):
         return "usage: vllm serve [model_tag] [options]\n"
 
     def error(self, message: str) -> NoReturn:
+        before, unrecognized, rest = message.partition("unrecognized arguments: ")
+        if unrecognized and not before:
+            refuse([rest])
         self.exit(2, f"{self.format_usage()}{self.prog}: error: {message}\n")
 
 
@@ -143,9 +146,7 @@ def parse(arguments: Sequence[str]) -> Launch:
     parser = _parser()
     json_flags = {option for options in flag_table.names(flag_table.JSON) for option in options}
     rest, nested = _take_dotted(_normalise(arguments[1:]), json_flags)
-    values, unknown = parser.parse_known_args(rest)
-    if unknown:
-        refuse(unknown)
+    values = parser.parse_args(rest)
     given = dict(vars(values))
     for flag, value in nested.items():
         action = next(a for a in parser._actions if flag in a.option_strings)
