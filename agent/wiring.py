@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
@@ -21,6 +21,7 @@ from agent.plan.inputs import Inputs, LocalImage
 from agent.plan.model import Plan
 from agent.plan.secrets import is_secret
 from agent.preflight.case import Case, Credit
+from agent.preflight.check import Check
 from agent.preflight.credit import Running
 from agent.preflight.model import Finding
 from agent.profile.load import load as load_profile
@@ -36,6 +37,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from agent.adapters.image_supply import EngineSupply
     from agent.adapters.preflight_facts import HostPorts
+    from agent.adapters.preflight_facts_trial import Trials
+
+IMAGE_CHECK = "image.arguments"
+"""The check that runs an image's own code, which the site may forbid."""
+LINKS = "links.json"
+"""Within the state folder: what the cards' links have been seen to do."""
 
 
 class SecretMissing(InvalidInput):
@@ -95,6 +102,13 @@ class Parts:
         from agent.adapters.image_supply import EngineSupply
 
         return EngineSupply(self.docker, self.settings)
+
+    @cached_property
+    def trials(self) -> Trials:
+        """Throw-away containers on the same Engine, for programs that checks try out."""
+        from agent.adapters.preflight_facts_trial import Trials
+
+        return Trials(self.settings.docker.host, self.clock, self.settings.docker.timeout_s)
 
     @cached_property
     def process(self) -> Runtime:
@@ -172,7 +186,7 @@ class Parts:
 
     async def close(self) -> None:
         """Let go of what was opened; engines run on."""
-        for name in ("gpus", "images", "docker", "process"):
+        for name in ("gpus", "images", "docker", "process", "trials"):
             if name in self.__dict__:
                 await self.__dict__[name].close()
 
@@ -237,6 +251,15 @@ class Planner:
         return found
 
 
+def container_engine(parts: Parts) -> tuple[Runtime | None, str]:
+    """The container engine; None with the reason where there is none that can be asked from here."""
+    host = parts.settings.docker.host
+    if not host.startswith("unix://"):
+        why = "which is not this host: its processes and cards cannot be watched from here"
+        return None, f"docker.host is {host}, {why}"
+    return parts.docker, ""
+
+
 def host_ports(parts: Parts, runtime: Runtime | None, why_none: str = "") -> HostPorts:
     """What facts of this host are gathered from."""
     from agent.adapters.preflight_facts import HostPorts
@@ -250,18 +273,28 @@ def host_ports(parts: Parts, runtime: Runtime | None, why_none: str = "") -> Hos
         runtime=runtime,
         why_none=why_none,
         docker_socket=parts.settings.docker.host.removeprefix("unix://"),
+        trials=parts.trials,
+        links=parts.settings.paths.state / LINKS,
     )
 
 
-async def check(parts: Parts, plan: Plan, running: Running | None = None) -> tuple[Finding, ...]:
-    """Every preflight check of a plan on this host; what `running` holds itself is credited."""
-    from agent.adapters.preflight_facts import GatheredFacts
-    from agent.preflight.credit import credit_for
-    from agent.preflight.run import run
+async def check(
+    parts: Parts, plan: Plan, running: Running | None = None, checks: Collection[Check] | None = None
+) -> tuple[Finding, ...]:
+    """The preflight checks of a plan on this host, all of the usual ones where none are named.
 
-    facts = GatheredFacts(host_ports(parts, parts.runtime(plan.runtime)))
+    What `running` holds itself is credited.
+    """
+    from agent.adapters.preflight_facts import GatheredFacts
+    from agent.preflight.catalogue import CHECKS
+    from agent.preflight.credit import credit_for
+    from agent.preflight.run import run, without
+
+    runtime, why_none = container_engine(parts) if plan.runtime == "docker" else (parts.process, "")
+    facts = GatheredFacts(host_ports(parts, runtime, why_none))
+    refused = () if parts.settings.policy.image_checks else (IMAGE_CHECK,)
     try:
         credit = await credit_for(facts, running) if running is not None else Credit()
-        return await run(Case(plan, facts, credit))
+        return await run(Case(plan, facts, credit), without(checks or CHECKS, refused))
     finally:
         await facts.close()

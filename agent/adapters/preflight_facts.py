@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Generic, TypeVar
 
 from agent.adapters.preflight_facts_files import DiskFiles
+from agent.adapters.preflight_facts_links import LinkFile
 from agent.adapters.preflight_facts_proc import HostTables
 from agent.adapters.preflight_facts_runtime import RuntimeQuestions
+from agent.adapters.preflight_facts_trial import Trials
 from agent.clock import Clock
 from agent.container.port import Runtime
 from agent.host.gpu import Gpu
+from agent.host.links import Links
 from agent.host.model import DiskSpace, Driver, HostMemory
 from agent.host.port import GpuSource, HostSource, Processes, Sockets
 from agent.host.process import Holders, Listener, Process
-from agent.host.reading import Reading, Unknown
+from agent.host.reading import Known, Reading, Unknown
 from agent.preflight.facts import Boot, ContainerEngine, Image, LockLimit, MemoryUser, Neighbour, PathFact, Toolkit
+from agent.preflight.trial import Ran, Trial
 from agent.quantity import Bytes
 
 T = TypeVar("T")
@@ -55,6 +61,10 @@ class HostPorts:
     why_none: str = "no container engine is set up"
     docker_socket: str | None = None
     """Path of the container engine's socket, by which its process is told from others of that name."""
+    trials: Trials | None = None
+    """Where programs may be tried out; None: nowhere."""
+    links: Path | None = None
+    """The file of what the cards' links have been seen to do."""
 
 
 class GatheredFacts:
@@ -100,18 +110,38 @@ class GatheredFacts:
     async def start_of(self, path: str, length: int, offset: int = 0) -> Reading[bytes]:
         return await self._files.start_of(path, length, offset)
 
+    async def sha256(self, path: str) -> Reading[str]:
+        return await self._files.sha256(path)
+
+    async def links(self) -> Reading[Links]:
+        if self._ports.links is None:
+            return Unknown("no state folder is set up")
+        return await LinkFile(self._ports.links, self._ports.clock).read()
+
     async def name_holder(self, name: str) -> Reading[Neighbour | None]:
         return await self._runtime.named(name) if self._runtime else self._none()
 
     async def image(self, reference: str) -> Reading[Image | None]:
         return await self._runtime.image(reference) if self._runtime else self._none()
 
+    async def try_out(self, trial: Trial) -> Reading[Ran]:
+        if self._ports.trials is None:
+            return Unknown("nothing may be tried out here")
+        if trial.image is not None and self._runtime is None:
+            return self._none()
+        return await self._ports.trials.run(trial)
+
     async def close(self) -> None:
         """Ends what is still being asked."""
         await asyncio.gather(*(one.end() for one in vars(self).values() if isinstance(one, Once)))
 
     async def _engine(self) -> Reading[ContainerEngine]:
-        return await self._runtime.engine() if self._runtime else self._none()
+        if self._runtime is None:
+            return self._none()
+        engine = await self._runtime.engine()
+        if isinstance(engine, Unknown):
+            return engine
+        return Known(replace(engine.value, passed_over=passed_over(self._ports.docker_socket)), engine.at)
 
     async def _neighbours(self) -> Reading[tuple[Neighbour, ...]]:
         """Containers are found by their processes: the runtime's own list holds ours alone."""
@@ -123,4 +153,10 @@ class GatheredFacts:
         return await self._runtime.these({user.container for user in users.value if user.container})
 
     def _none(self) -> Unknown:
-        return Unknown(self._ports.why_none)
+        return Unknown(self._ports.why_none, unsupported=True)
+
+
+def passed_over(used: str | None) -> str:
+    """DOCKER_HOST where it names another engine than the one in use: people expect it to count."""
+    named = os.environ.get("DOCKER_HOST", "")
+    return "" if not named or named.removeprefix("unix://") == used else named

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import fields
 from typing import Any, TypeVar
 
 from agent.clock import Clock
@@ -60,7 +61,7 @@ class RuntimeQuestions:
 
 
 def engine_of(facts: RuntimeFacts) -> ContainerEngine:
-    names = (field for field in ContainerEngine.__dataclass_fields__)
+    names = (field.name for field in fields(ContainerEngine) if field.name in RuntimeFacts.__dataclass_fields__)
     return ContainerEngine(**{name: getattr(facts, name) for name in names})
 
 

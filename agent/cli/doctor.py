@@ -71,17 +71,14 @@ async def examined(settings: Settings, problem: str, advice: str) -> tuple[tuple
 
 def docker(parts: Parts) -> tuple[Runtime | None, str]:
     """The container engine; None with the reason where there is none to ask."""
-    settings = parts.settings
-    if settings.runtime == "process":
+    from agent.wiring import container_engine
+
+    if parts.settings.runtime == "process":
         return None, "the site says runtime: process"
-    if not settings.docker.host.startswith("unix://"):
-        return (
-            None,
-            f"{settings.docker.host} is not on this host: its processes and cards could not be watched from here",
-        )
-    if not socket_of(settings).exists():
-        return None, f"there is no {socket_of(settings)}"
-    return parts.docker, ""
+    engine, why = container_engine(parts)
+    if engine is not None and not socket_of(parts.settings).exists():
+        return None, f"there is no {socket_of(parts.settings)}"
+    return engine, why
 
 
 def socket_of(settings: Settings) -> Path:

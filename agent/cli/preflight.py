@@ -10,12 +10,16 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
 
     from agent.plan.model import Plan
+    from agent.preflight.check import Check
     from agent.preflight.model import Finding
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     add_wanted(parser)
     parser.add_argument("--accept", action="append", default=[], metavar="CHECK", help="overrule a check by name")
+    parser.add_argument("--skip", action="append", default=[], metavar="CHECK", help="leave a check out")
+    parser.add_argument("--touch", action="store_true", help="also take 64 MiB of every chosen card and give it back")
+    parser.add_argument("--hash", action="store_true", help="also read all weights and compare their hashes")
 
 
 def run(arguments: Namespace) -> int:
@@ -38,6 +42,21 @@ async def examined(arguments: Namespace) -> tuple[Plan, tuple[Finding, ...]]:
     from agent.cli.local import planner, running
     from agent.wiring import check
 
+    checks = checks_of(arguments)
     async with planner(arguments) as (parts, planning, wanted):
         plan = await planning.plan(wanted)
-        return plan, await check(parts, plan, await running(parts, plan))
+        return plan, await check(parts, plan, await running(parts, plan), checks)
+
+
+def checks_of(arguments: Namespace) -> tuple[Check, ...]:
+    """The usual ones, those asked for, less those left out. Raises UsageError for a name that is none."""
+    from agent.errors import UsageError
+    from agent.preflight.catalogue import CHECKS
+    from agent.preflight.checks import gpu_touch, weights_hash
+    from agent.preflight.run import without
+
+    asked = ((arguments.touch, gpu_touch.CHECK), (arguments.hash, weights_hash.CHECK))
+    wanted = (*CHECKS, *(check for given, check in asked if given))
+    if strange := sorted(set(arguments.skip) - {check.id for check in wanted}):
+        raise UsageError(why=f"{strange[0]!r} is no check", advice="agentctl preflight names them all in its answer")
+    return without(wanted, arguments.skip)

@@ -12,12 +12,14 @@
 | `gpu.architecture` | `sm_80`, `8.0 9.0+PTX` or a generation (`ampere`) | compute capability of each |
 | `gpu.busy` | bytes that may be in use over all chosen cards | used memory, and by whom |
 | `gpu.health` | – | MIG, compute mode, memory errors, the driver's own wish |
+| `gpu.link` | – | each card's PCIe link at work against the best that this host has seen of it |
 | `driver.version` | the floor, such as `610.57.04` | version of the driver that runs |
 | `driver.skew` | – | kernel module against library on disk |
 | `driver.cuda` | – | the image's CUDA against the driver's |
 | `host.boot` | – | a reboot that is asked for, processes stuck on a card |
 | `memory.total` | bytes, nominal (5 % tolerance) | RAM of the host |
 | `memory.available` | bytes | MemAvailable, and who holds the most |
+| `memory.swap` | – | how much of the host's memory lies in swap |
 | `memlock` | bytes that must be lockable, -1 for no limit | the limit that the engine will start with |
 | `shm` | bytes of shared memory | /dev/shm, or `--shm-size` |
 | `disk.free` | bytes for image, weights and caches together (5 % tolerance) | free space, and what is there already |
@@ -26,6 +28,9 @@
 | `binds` | – | every mounted path exists and is of the right kind |
 | `weights` | repository of the Hub, `owner/name[@revision]` or its address | the model's files, whole and readable |
 | `image` | – | the image is here, or will be, and fits the machine |
+| `image.arguments` | – | the engine's own parser, run inside the image, takes the launch's arguments |
+| `gpu.touch` | – | on request (`--touch`): 64 MiB of each chosen card, taken, written and given back |
+| `weights.hash` | – | on request (`--hash`): SHA-256 of the weights against what their source stated |
 
 Sizes are `Bytes`, or text that `Bytes.parse` reads. A requirement's `words` are shown beside its origin.
 """
@@ -43,13 +48,17 @@ from agent.preflight.checks import (
     gpu_busy,
     gpu_count,
     gpu_health,
+    gpu_link,
     gpu_memory,
     gpu_model,
     gpu_present,
+    gpu_touch,
     host_boot,
     image,
+    image_arguments,
     memlock,
     memory_available,
+    memory_swap,
     memory_total,
     name_free,
     port_free,
@@ -58,6 +67,7 @@ from agent.preflight.checks import (
     shm,
     toolkit,
     weights,
+    weights_hash,
 )
 
 CHECKS: tuple[Check, ...] = tuple(
@@ -73,12 +83,14 @@ CHECKS: tuple[Check, ...] = tuple(
         gpu_architecture,
         gpu_busy,
         gpu_health,
+        gpu_link,
         driver_version,
         driver_skew,
         driver_cuda,
         host_boot,
         memory_total,
         memory_available,
+        memory_swap,
         memlock,
         shm,
         disk_free,
@@ -87,8 +99,12 @@ CHECKS: tuple[Check, ...] = tuple(
         binds,
         weights,
         image,
+        image_arguments,
     )
 )
+
+ON_REQUEST: tuple[Check, ...] = (gpu_touch.CHECK, weights_hash.CHECK)
+"""What takes long or touches something, and so is asked for by name."""
 
 AFTER_STOP: frozenset[str] = frozenset(
     {"gpu.present", "gpu.busy", "gpu.health", "driver.skew", "memory.available", "name.free", "port.free", "binds"}

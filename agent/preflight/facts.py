@@ -8,9 +8,11 @@ from enum import StrEnum
 from typing import Protocol
 
 from agent.host.gpu import Gpu
+from agent.host.links import Links
 from agent.host.model import DiskSpace, Driver, HostMemory
 from agent.host.process import Holders, Listener, Process
 from agent.host.reading import Reading
+from agent.preflight.trial import Ran, Trial
 from agent.quantity import Bytes
 
 NO_BYTES = Bytes(0)
@@ -99,6 +101,8 @@ class ContainerEngine:
     cgroup_driver: str | None = None
     operating_system: str | None = None
     machine: str | None = None
+    passed_over: str = ""
+    """DOCKER_HOST of this program's environment, where it names another engine than the site file does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +194,10 @@ class Facts(Protocol):
         """Up to `length` bytes of a file from `offset` on."""
         ...
 
+    async def sha256(self, path: str) -> Reading[str]:
+        """Of a whole file, as hex digits. Takes as long as the disk needs."""
+        ...
+
     async def container_engine(self) -> Reading[ContainerEngine]: ...
 
     async def neighbours(self) -> Reading[tuple[Neighbour, ...]]:
@@ -209,3 +217,11 @@ class Facts(Protocol):
     async def toolkit(self) -> Reading[Toolkit]: ...
 
     async def boot(self) -> Reading[Boot]: ...
+
+    async def links(self) -> Reading[Links]:
+        """What the cards' links have been seen to do, as the daemon keeps it."""
+        ...
+
+    async def try_out(self, trial: Trial) -> Reading[Ran]:
+        """Run a program where an engine will run. Takes as long as the trial says; Unknown where it cannot be run."""
+        ...

@@ -9,7 +9,7 @@ import structlog
 
 from agent.plan.model import Requirement
 from agent.preflight.case import Case
-from agent.preflight.catalogue import CHECKS
+from agent.preflight.catalogue import CHECKS, ON_REQUEST
 from agent.preflight.check import Answer, Check, unknown
 from agent.preflight.model import Finding
 
@@ -30,6 +30,11 @@ async def run(case: Case, checks: Collection[Check] = CHECKS) -> tuple[Finding, 
 def only(ids: Collection[str]) -> tuple[Check, ...]:
     """The checks of these ids."""
     return tuple(check for check in CHECKS if check.id in ids)
+
+
+def without(checks: Collection[Check], ids: Collection[str]) -> tuple[Check, ...]:
+    """Those checks less the ones of these ids."""
+    return tuple(check for check in checks if check.id not in ids)
 
 
 async def ask(check: Check, case: Case) -> Answer | None:
@@ -65,7 +70,7 @@ def is_required(check: Check, case: Case) -> bool:
 
 def unanswered(case: Case) -> Iterator[Finding]:
     """Requirements that no check knows: unknown, and so never passed in silence."""
-    known = {check.id for check in CHECKS}
+    known = {check.id for check in (*CHECKS, *ON_REQUEST)}
     for need in case.plan.requirements:
         if need.id not in known:
             hint = f"see to it, then deploy with --accept {need.id}"

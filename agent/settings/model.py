@@ -139,6 +139,9 @@ class Policy(Section):
         (), description="Registries that images may come from, e.g. docker.io; empty allows all."
     )
     require_digest: bool = Field(False, description="Only images that are named by digest.")
+    image_checks: bool = Field(
+        True, description="Checks may run an image's own argument parser, without rights, before its engine is started."
+    )
 
 
 class Budget(Section):

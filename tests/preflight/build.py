@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
@@ -9,6 +10,7 @@ from typing import Any, TypeVar
 from agent.clock import Instant
 from agent.engines.model import EngineKind, EngineLaunch
 from agent.host.gpu import READINGS, ComputeCapability, Gpu, GpuProcess
+from agent.host.links import Links
 from agent.host.model import DiskSpace, Driver, HostMemory
 from agent.host.process import Holders, Listener, Process
 from agent.host.reading import Known, Reading, Unknown
@@ -26,6 +28,8 @@ from agent.preflight.facts import (
     PathKind,
     Toolkit,
 )
+from agent.preflight.inside import parse
+from agent.preflight.trial import Ran, Trial
 from agent.quantity import Bytes
 
 T = TypeVar("T")
@@ -214,6 +218,10 @@ class FakeFacts:
     limit: Reading[LockLimit] = field(default_factory=lambda: known(LockLimit("dockerd (pid 7)", None, True)))
     kit: Reading[Toolkit] = field(default_factory=lambda: known(Toolkit("/usr/bin/nvidia-container-runtime-hook")))
     booted: Reading[Boot] = field(default_factory=lambda: known(Boot(3600.0)))
+    seen_links: Reading[Links] = field(default_factory=lambda: Unknown("no agent has watched this host's cards yet"))
+    ran: list[Reading[Ran]] = field(default_factory=lambda: [known(Ran(0, parse.ACCEPTED))])
+    """What each trial comes to, the last one again and again."""
+    tried: list[Trial] = field(default_factory=list)
 
     async def gpus(self) -> Reading[tuple[Gpu, ...]]:
         return self.cards
@@ -276,6 +284,16 @@ class FakeFacts:
 
     async def boot(self) -> Reading[Boot]:
         return self.booted
+
+    async def sha256(self, path: str) -> Reading[str]:
+        return known(hashlib.sha256(self.contents[path]).hexdigest()) if path in self.contents else HANGS
+
+    async def links(self) -> Reading[Links]:
+        return self.seen_links
+
+    async def try_out(self, trial: Trial) -> Reading[Ran]:
+        self.tried.append(trial)
+        return self.ran[min(len(self.tried), len(self.ran)) - 1]
 
 
 def case(facts: FakeFacts | None = None, *requirements: Requirement, credit: Credit | None = None, **more: Any) -> Case:

@@ -12,7 +12,7 @@ import pytest
 from agent.plan.model import Requirement
 from agent.preflight import catalogue
 from agent.preflight.case import Case
-from agent.preflight.catalogue import AFTER_STOP, CHECKS
+from agent.preflight.catalogue import AFTER_STOP, CHECKS, ON_REQUEST
 from agent.preflight.check import Answer, Check, bad, good, unknown
 from agent.preflight.model import Level, passed
 from agent.preflight.run import only, run
@@ -127,7 +127,7 @@ async def test_a_host_that_answers_nothing_passes_nothing_in_silence() -> None:
 
 
 def test_every_check_has_its_own_id_and_a_row_in_the_table() -> None:
-    ids = [check.id for check in CHECKS]
+    ids = [check.id for check in (*CHECKS, *ON_REQUEST)]
     rows = re.findall(r"^\| `([a-z._]+)` \|", catalogue.__doc__ or "", re.MULTILINE)
     assert len(set(ids)) == len(ids)
     assert rows == ids

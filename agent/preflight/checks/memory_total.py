@@ -1,7 +1,9 @@
 """Is the host of the size that the recipe was made on? A nominal size: 5 % tolerated.
 
-What an engine needs is RAM that can be had. Where the recipe states that too, a smaller host is a warning: the check of
-available memory decides.
+What an engine needs is RAM that can be had. An author's figure for the whole host (373 GB in one recipe, called a hard
+line there) says on which machine it ran; where the recipe or the site also states how much must be available, that is
+what decides, and a smaller host is a warning: a site that lowers `memory_available` for a smaller model has said that
+less will do, and would else have to lower a second figure that follows from the first.
 """
 
 from __future__ import annotations

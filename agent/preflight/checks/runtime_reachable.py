@@ -10,14 +10,24 @@ from agent.preflight.facts import ContainerEngine
 ID = "runtime.reachable"
 UNREACHABLE = "is it running (systemctl status docker), and may the agent's user open its socket (group docker)?"
 DESKTOP = "containers run in a virtual machine there: no GPU of the host, and no process of theirs in its /proc"
-ROOTLESS = "raise its limits (memlock, /dev/shm) by hand, and expect ports below 1024 and host networks to be its own"
+ROOTLESS = (
+    "supported, within what its user may do: the agent has to run as that user or as root, memlock is its service's "
+    "(`systemctl --user edit docker`: LimitMEMLOCK), ports below 1024 and the host's network are its own, and cards "
+    "want `no-cgroups = true` in /etc/nvidia-container-runtime/config.toml"
+)
+ELSEWHERE = (
+    "run the agent on the host that has the cards, with docker.host in agent.yaml a local socket "
+    "(unix:///var/run/docker.sock), or take `runtime: process`"
+)
+PASSED_OVER = "the agent goes by docker.host of agent.yaml alone: write it there where that engine is meant"
 LIVE_RESTORE = 'an update of the Docker service ends all engines: set "live-restore": true in /etc/docker/daemon.json'
 
 
 async def look(case: Case) -> Answer:
     reading = await case.facts.container_engine()
     if isinstance(reading, Unknown):
-        return bad(reading.reason, need="a container engine that answers", hint=UNREACHABLE)
+        hint = ELSEWHERE if reading.unsupported else UNREACHABLE
+        return bad(reading.reason, need="a container engine that answers", hint=hint)
     engine = reading.value
     found = f"{engine.name} {engine.version}"
     if "docker desktop" in (engine.operating_system or "").lower():
@@ -34,6 +44,8 @@ def doubts_of(engine: ContainerEngine) -> dict[str, str]:
         doubts["rootless"] = ROOTLESS
     if engine.live_restore is False:
         doubts["without live-restore"] = LIVE_RESTORE
+    if engine.passed_over:
+        doubts[f"and not {engine.passed_over}, which DOCKER_HOST names"] = PASSED_OVER
     return doubts
 
 

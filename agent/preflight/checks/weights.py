@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from agent.host.reading import Known, Unknown
-from agent.preflight import download, shards
+from agent.preflight import download, exl3, gguf, shards
 from agent.preflight.case import Case
 from agent.preflight.check import Answer, Check, bad, good, unknown
 from agent.preflight.facts import PathFact, PathKind
@@ -43,11 +43,14 @@ async def judge(case: Case, path: str, files: Sequence[PathFact]) -> Answer:
     troubles = [*await unfinished(case, path, files), *await lacking(case, path, files)]
     answers = await asyncio.gather(*(whole(case, one) for one in wanted))
     troubles += [answer for answer in answers if isinstance(answer, str)]
+    pack, odd = await packed(case, path, files)
+    troubles += odd
     unread = [answer.reason for answer in answers if isinstance(answer, Unknown)]
     troubles += await unseen(case, path, wanted)
     if not wanted and not troubles:
         troubles = [f"{path} holds no weights ({', '.join(DATA)})"]
     details: dict[str, Any] = {"path": path, "files": len(wanted), "bytes": Bytes(sum(one.size for one in wanted))}
+    details |= {"pack": pack} if pack else {}
     if troubles:
         hint = download.advice(case.plan, path) or AGAIN
         return bad(brief(troubles), need="every file whole", hint=hint, details=details | {"troubles": troubles})
@@ -91,27 +94,76 @@ async def lacking(case: Case, path: str, files: Sequence[PathFact]) -> list[str]
     return [f"{name} is missing" for name in sorted(absent)]
 
 
+async def packed(case: Case, path: str, files: Sequence[PathFact]) -> tuple[str, list[str]]:
+    """Which pack config.json says this is (`exl3, 2 bits`), and what of it is not so."""
+    names = {name_of(one) for one in files}
+    tensors = [one for one in files if one.path.endswith(".safetensors")]
+    if exl3.CONFIG not in names:
+        return "", []
+    config = await case.facts.start_of(f"{path}/{exl3.CONFIG}", exl3.MOST_CONFIG)
+    stated = exl3.stated(config.value) if isinstance(config, Known) else None
+    if stated is None or stated.method != exl3.METHOD:
+        return str(stated or ""), []
+    for file in tensors:
+        header = await header_of(case, file)
+        if not isinstance(header, bytes) or exl3.has_packed(header):
+            return str(stated), []
+    return str(stated), [f"{exl3.CONFIG} says {stated}, and no file holds a tensor of that form"] if tensors else []
+
+
+async def header_of(case: Case, file: PathFact) -> bytes | str | Unknown:
+    """A safetensors file's JSON header; what is wrong with it, or why it cannot be read."""
+    try:
+        start = await case.facts.start_of(file.path, shards.LENGTH_BYTES)
+        if isinstance(start, Unknown):
+            return start
+        header = await case.facts.start_of(file.path, shards.header_length(start.value), shards.LENGTH_BYTES)
+    except shards.BadShard as error:
+        return f"{name_of(file)} {error}"
+    return header if isinstance(header, Unknown) else header.value
+
+
 async def whole(case: Case, file: PathFact) -> str | Unknown | None:
     """What is wrong with a file by its header and size; None when nothing is, or when its form tells nothing."""
     if not file.size:
         return f"{name_of(file)} is empty"
     if file.path.endswith(".gguf"):
-        start = await case.facts.start_of(file.path, len(shards.GGUF_MAGIC))
-        wrong = isinstance(start, Known) and start.value != shards.GGUF_MAGIC
-        return f"{name_of(file)} is no GGUF file" if wrong else start if isinstance(start, Unknown) else None
+        return await whole_gguf(case, file)
     return await whole_safetensors(case, file) if file.path.endswith(".safetensors") else None
 
 
-async def whole_safetensors(case: Case, file: PathFact) -> str | Unknown | None:
-    try:
-        start = await case.facts.start_of(file.path, shards.LENGTH_BYTES)
+async def whole_gguf(case: Case, file: PathFact) -> str | Unknown | None:
+    """Read in growing pieces: a header holds the vocabulary, which nobody knows the length of before."""
+    length = gguf.FIRST_READ
+    while True:
+        start = await case.facts.start_of(file.path, length)
         if isinstance(start, Unknown):
             return start
-        length = shards.header_length(start.value)
-        header = await case.facts.start_of(file.path, length, shards.LENGTH_BYTES)
-        if isinstance(header, Unknown):
-            return header
-        size = shards.full_size(header.value, length)
+        try:
+            size = await asyncio.to_thread(gguf.size_of, start.value)
+        except shards.BadShard as error:
+            return f"{name_of(file)} {error}"
+        except gguf.Short:
+            if len(start.value) < length:
+                return f"{name_of(file)} ends within its header"
+            if length >= gguf.MOST_HEADER:
+                return Unknown(f"{name_of(file)} has a header of more than {Bytes(gguf.MOST_HEADER)}")
+            length *= 8
+            continue
+        if file.size < size.least:
+            return f"{name_of(file)} has {file.size:d} bytes of {'' if size.exact else 'at least '}{size.least}"
+        return None
+
+
+async def whole_safetensors(case: Case, file: PathFact) -> str | Unknown | None:
+    header = await header_of(case, file)
+    if not isinstance(header, bytes):
+        return header
+    start = await case.facts.start_of(file.path, shards.LENGTH_BYTES)
+    if isinstance(start, Unknown):
+        return start
+    try:
+        size = shards.full_size(header, shards.header_length(start.value))
     except shards.BadShard as error:
         return f"{name_of(file)} {error}"
     return None if file.size == size else f"{name_of(file)} has {file.size:d} bytes of {size}"
