@@ -16,6 +16,8 @@ class Adopted:
     record: Deployment
     container: ContainerView | None
     leftovers: tuple[ContainerView, ...]
+    note: str = ""
+    """What somebody else did to it, for the events."""
 
 
 def adopt(record: Deployment, views: Sequence[ContainerView], boot_id: str, now: float) -> Adopted:
@@ -27,11 +29,15 @@ def adopt(record: Deployment, views: Sequence[ContainerView], boot_id: str, now:
     ours = sorted((v for v in views if v.slug == record.slug), key=lambda v: v.generation)
     current = ours[-1] if ours and ours[-1].generation >= record.generation else None
     leftovers = tuple(v for v in ours if v is not current)
+    note = ""
+    if current is not None and by_hand(record, current):
+        note = f"its container {current.name} was started again by somebody else; it loads anew"
+        record = replace(record, ready_at=None, healthy_s=0.0, fault=None).at(State.STARTING, note, now)
     if current is not None:
         record = take_over(record, current)
     if boot_id and record.boot_id != boot_id:
         record = after_boot(record, current, boot_id, now)
-    return Adopted(record, current, leftovers)
+    return Adopted(record, current, leftovers, note)
 
 
 def take_over(record: Deployment, current: ContainerView) -> Deployment:
@@ -44,11 +50,21 @@ def take_over(record: Deployment, current: ContainerView) -> Deployment:
     return replace(record, container=current.id, started_at=started)
 
 
+def by_hand(record: Deployment, current: ContainerView) -> bool:
+    """`docker restart` or `docker start`: the agent itself starts a container once, before it is ready."""
+    known = record.takedown is None and record.container == current.id and record.state not in RESTING
+    if not known or not current.running or current.started_at is None or record.ready_at is None:
+        return False
+    return current.started_at > record.ready_at
+
+
 def timeless(record: Deployment) -> Deployment:
     """Without times of the boot before: its monotonic clock has begun again."""
     down, fault = record.takedown, record.fault
     if down is not None:
-        down = replace(down, begun=None, term_at=None, kill_at=None, removed_at=None, orphans_ended_at=None)
+        down = replace(
+            down, begun=None, term_at=None, kill_at=None, remove_at=None, removed_at=None, orphans_ended_at=None
+        )
     if fault is not None:
         fault = replace(fault, abort_at=None)
     return replace(record, takedown=down, fault=fault, backoff_until=None)

@@ -98,6 +98,8 @@ class Takedown:
     kill_at: float | None = None
     cut: int | None = None
     """Connections that were still there when TERM was sent."""
+    remove_at: float | None = None
+    """When its removal was first asked for."""
     removed_at: float | None = None
     members: tuple[tuple[int, int], ...] = ()
     """Pid and start time (clock ticks since boot) of the container's processes when it was asked to end."""

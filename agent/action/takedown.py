@@ -38,6 +38,8 @@ def end_container(down: Takedown, container: ContainerView, seen: Seen) -> Step:
     if container.state not in ALIVE:
         if seen.survivors:
             return end_survivors(down, seen)
+        if hangs(down, seen):
+            return Settle(State.QUARANTINED, stuck_removal(container))
         return Remove(container.id, f"generation {container.generation} has exited: saves its log and removes it")
     if (waits := drains(down, seen)) is not None:
         return waits
@@ -82,10 +84,19 @@ def end_process(down: Takedown, container: ContainerView, seen: Seen) -> Step:
 
 def wait_for_removal(down: Takedown, container: ContainerView, seen: Seen) -> Step:
     """`docker rm` can hang: bounded, then a person."""
-    left = seen.watch.release.value - (seen.now.mono - (down.kill_at or begun(down, seen)))
+    left = seen.watch.release.value - (seen.now.mono - (down.remove_at or begun(down, seen)))
     if left > 0:
         return Nothing(f"waits {left:.0f} s more for the removal of {container.name}")
-    return Settle(State.QUARANTINED, f"the removal of {container.name} hangs: look at dmesg, restart Docker or reboot")
+    return Settle(State.QUARANTINED, stuck_removal(container))
+
+
+def hangs(down: Takedown, seen: Seen) -> bool:
+    """It was asked for again and again, and the container is still there."""
+    return down.remove_at is not None and seen.now.mono - down.remove_at >= seen.watch.release.value
+
+
+def stuck_removal(container: ContainerView) -> str:
+    return f"the removal of {container.name} hangs: look at dmesg, restart Docker or reboot the host"
 
 
 def end_leftover(down: Takedown, leftover: ContainerView, seen: Seen) -> Step:

@@ -137,6 +137,8 @@ def intend(record: Deployment, step: Step, seen: Seen) -> Deployment:
             return begin_down(record, step, seen)
         case Signal(name=name):
             return signalled(record, name, seen)
+        case Remove():
+            return with_down(record, remove_at=seen.now.mono)
         case EndOrphans():
             return with_down(record, orphans_ended_at=seen.now.mono)
         case Preflight():
@@ -181,8 +183,13 @@ def signalled(record: Deployment, name: str, seen: Seen) -> Deployment:
 
 
 def with_down(
-    record: Deployment, *, orphans_ended_at: float | None = None, removed_at: float | None = None
+    record: Deployment,
+    *,
+    orphans_ended_at: float | None = None,
+    remove_at: float | None = None,
+    removed_at: float | None = None,
 ) -> Deployment:
+    """The first of each counts."""
     down = record.takedown
     if down is None:
         return record
@@ -191,6 +198,7 @@ def with_down(
         takedown=replace(
             down,
             orphans_ended_at=down.orphans_ended_at or orphans_ended_at,
+            remove_at=down.remove_at or remove_at,
             removed_at=removed_at if removed_at is not None else down.removed_at,
         ),
     )

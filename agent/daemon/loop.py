@@ -189,6 +189,8 @@ class Loop:
             return seen
         adopted = adopt(self.record, views, self._rooms.boot_id, now.wall)
         await self._save(adopted.record)
+        if adopted.note:
+            await self._event("container", adopted.note, {})
         seen = replace(seen, container=adopted.container, leftovers=adopted.leftovers)
         seen = await self._see_more(seen, adopted.container)
         await self._save(look(self.record, seen, self._elapsed(now.mono)))

@@ -71,7 +71,8 @@ class Observer:
         self.tree: tuple[Process, ...] = ()
         self._dialect: Dialect = dialect_of(plan.engine.kind if plan.engine else EngineKind.OPENAI)
         self._builder: WindowBuilder | None = None
-        self._container: str | None = None
+        self._attended: tuple[str, float | None] | None = None
+        """Which container, and which run of it: somebody else may have started it again."""
         self._follower = Follower(eyes.runtime, self._dialect.read_log, eyes.wake)
         self._canary_task: asyncio.Task[None] | None = None
         self._canary: Canary | None = None
@@ -110,7 +111,7 @@ class Observer:
         self._dialect = dialect_of(plan.engine.kind if plan.engine else EngineKind.OPENAI)
         await self._follower.close()
         self._follower = Follower(self._eyes.runtime, self._dialect.read_log, self._eyes.wake)
-        self._container = None
+        self._attended = None
 
     def note_xid(self, xid: Xid) -> None:
         """The driver reported an Xid on a card of this deployment."""
@@ -152,9 +153,9 @@ class Observer:
 
     async def _attend(self, container: ContainerView | None, record: Deployment, now: Instant) -> None:
         """A new container is a new window and a new log."""
-        if container is None or container.id == self._container:
+        if container is None or (container.id, container.started_at) == self._attended:
             return
-        self._container = container.id
+        self._attended = (container.id, container.started_at)
         self.verdict, self.window, self.tree, self._canary = None, None, (), None
         self._learned = None
         wall = container.started_at or record.started_at or now.wall
