@@ -150,9 +150,9 @@ def _add_shell(image: Image) -> None:
 
 
 def _add_simulator(image: Image, source: Path) -> None:
-    for path in _python_files():
+    for path in python_files():
         image.file(path)
-    image.link("/usr/local/bin/python3", str(_interpreter()))
+    image.link("/usr/local/bin/python3", str(interpreter()))
     for path in _sources(source):
         image.file(path, f"{SIMULATOR_HOME}/simulator/{path.relative_to(source)}")
     image.text("/usr/local/bin/vllm", _launcher(*VLLM), 0o755)
@@ -175,7 +175,7 @@ def _sources(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
 
 
-def _interpreter() -> Path:
+def interpreter() -> Path:
     """The interpreter that the virtual environment was made with."""
     return Path(sys.base_prefix, "bin", f"python{sys.version_info.major}.{sys.version_info.minor}").resolve()
 
@@ -184,13 +184,14 @@ def _library() -> Path:
     return Path(sysconfig.get_path("stdlib"))
 
 
-def _python_files() -> Iterator[Path]:
+def python_files() -> Iterator[Path]:
+    """The interpreter, its library and the shared objects that they need, each where it lies on this machine."""
     library = _library()
     paths = sorted(path for path in library.rglob("*") if path.is_file())
     found = [path for path in paths if not UNUSED.search(str(path.relative_to(library)))]
-    yield _interpreter()
+    yield interpreter()
     yield from found
-    yield from _shared_objects([_interpreter(), *(path for path in found if path.suffix == ".so")])
+    yield from _shared_objects([interpreter(), *(path for path in found if path.suffix == ".so")])
 
 
 def _shared_objects(programs: list[Path]) -> list[Path]:
@@ -200,7 +201,7 @@ def _shared_objects(programs: list[Path]) -> list[Path]:
 
 
 def _python_identity() -> tuple[str, ...]:
-    return (sys.version, sys.base_prefix, str(_interpreter().stat().st_mtime_ns))
+    return (sys.version, sys.base_prefix, str(interpreter().stat().st_mtime_ns))
 
 
 def _key(*pieces: str | bytes) -> str:
