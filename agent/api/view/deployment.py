@@ -32,8 +32,8 @@ def deployment(board: Board, trail: Sequence[Point], events: Sequence[Event], no
         tag("header", tag("h2", record.slug, id=f"{key}-h"), badge(record.state)),
         tag("p", record.why or "has not been looked at yet", class_="why"),
         tag("p", "since ", moment(record.since, now), f", {span(now - record.since)}", class_="quiet"),
-        joined(notices(board, now)),
-        startup(board),
+        # always there: what follows keeps its place, and a reader's focus with it
+        tag("div", *notices(board, now), startup(board)),
         tag("div", *plots(board, trail, now), class_="plots"),
         tag("dl", *rows(board), class_="facts"),
         story(record, events, now),
@@ -106,6 +106,8 @@ def axis_of(trail: Sequence[Point], now: float) -> Axis:
 
 def requests(running: float | None, waiting: float | None) -> Html:
     """Each number beside the look of its line."""
+    if running is None:
+        return tag("span", UNKNOWN)
     return joined(
         [
             tag("span", count(running), class_="key first"),
@@ -146,4 +148,4 @@ def rows(board: Board) -> Iterator[Html]:
     if record.step and record.step != record.why:
         facts["Last step"] = record.step
     for name, value in facts.items():
-        yield tag("div", tag("dt", name), tag("dd", value))
+        yield tag("div", tag("dt", name), tag("dd", value), class_="wide" if name == "Last step" else None)

@@ -40,7 +40,7 @@ def story(record: Deployment, events: Sequence[Event], now: float) -> Html:
             tag("h3", "Last hour"),
             drawn,
             tag("p", tag("span", "1 h ago"), tag("span", "now"), class_="axis", aria_hidden="true"),
-            told(list(reversed(past))[:MOST_SHOWN], now),
+            told([one for one in reversed(past) if one.kind != "restart"][:MOST_SHOWN], now),
         ]
     )
 
@@ -60,7 +60,9 @@ def told(newest: Sequence[Entry], now: float) -> Html:
 
 def entry(one: Entry, now: float) -> Html:
     sign = tag("span", SIGNS.get(one.kind, "◆"), class_=f"sign {one.kind}", aria_hidden="true")
-    return tag("li", moment(one.at, now), sign, tag("span", tag("strong", one.what), f" {one.text}"))
+    rest = one.text.removeprefix(one.what)  # "ready, nothing runs" says its state itself
+    gap = "" if rest != one.text else " "
+    return tag("li", moment(one.at, now), sign, tag("span", tag("strong", one.what), f"{gap}{rest}"))
 
 
 def entries(events: Sequence[Event]) -> Iterator[Entry]:

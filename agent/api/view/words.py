@@ -36,7 +36,7 @@ def count(value: float | None) -> str:
 def percent(ratio: float | None) -> str:
     if ratio is None:
         return UNKNOWN
-    return f"{ratio:.1%}" if 0 < ratio < 0.1 else f"{ratio:.0%}"
+    return f"{ratio:.1%}" if 0.0005 <= ratio < 0.1 else f"{ratio:.0%}"
 
 
 def gibibytes(value: float | None) -> str:

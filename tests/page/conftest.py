@@ -1,0 +1,44 @@
+"""A live daemon with a deployed simulator, and a real Chromium to look at its page."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+
+import pytest
+
+from tests.e2e.rig import Rig, deployed, running
+from tests.lab.fixtures import without
+from tests.lab.place import Unavailable
+
+SLUG = "page-sim"
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+FLAGS = ("--no-sandbox", "--headless", "--disable-gpu", "--disable-background-networking", "--disable-component-update")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The marker of this folder."""
+    config.addinivalue_line("markers", "browser: needs Chromium and playwright")
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[object]:
+    """A browser that talks to nobody but the page under test."""
+    program = next((found for name in NAMES if (found := shutil.which(name))), None)
+    if program is None:
+        pytest.skip("needs Chromium: apt-get install chromium")
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install playwright")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=program, args=list(FLAGS))
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Rig, int]]:
+    """A rig on plain processes, and the port of the engine that it has deployed."""
+    try:
+        with running(tmp_path_factory.mktemp("page")) as rig:
+            yield rig, deployed(rig, SLUG)
+    except Unavailable as gap:
+        without(gap)
