@@ -34,7 +34,7 @@ from tests.image.repositories import Repositories, base_image, deepinfer, pp4
 from tests.lab.engine import Engine
 from tests.lab.gitserver import GitServer
 
-pytestmark = pytest.mark.docker
+pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
 PP4 = "deepseek-v4-1-flash-764b-on-4x-cmp-170hx-pp4-shadow-kv-exl3-2bpw"
 DEEPINFER = "deepseek-v4-1-flash-sm80-deepinfer-kernel-port-6x-a100-dspark-k5"

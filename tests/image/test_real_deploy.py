@@ -14,7 +14,7 @@ from tests.lab.children import free_port
 from tests.lab.engine import Engine
 from tests.lab.gitserver import GitServer
 
-pytestmark = pytest.mark.docker
+pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
 
 def published(engine: Engine, registry: str) -> str:

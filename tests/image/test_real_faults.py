@@ -21,7 +21,7 @@ from tests.lab.engine import Engine
 from tests.lab.fixtures import entered
 from tests.lab.gitserver import GitServer
 
-pytestmark = pytest.mark.docker
+pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
 DISK = "48m"
 

@@ -23,7 +23,7 @@ from tests.image.plans import Heard, plan_of
 from tests.image.proxy import Proxy, before
 from tests.lab.engine import Engine
 
-pytestmark = pytest.mark.docker
+pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
 SIZE = 4_000_000
 ONE_TRY = ("--max-download-attempts", "1")
