@@ -11,6 +11,7 @@ from agent.profile.document import Profile
 from agent.profile.fact import Fact
 from agent.quantity import Bytes
 from agent.recipe.model import Hardware, Recipe
+from agent.recipe.weights import published
 
 _STATED: tuple[tuple[str, str, Callable[[Any], Bytes | int | str]], ...] = (
     ("gpu.count", "gpu_count", int),
@@ -51,6 +52,8 @@ def _document(recipe: Recipe) -> Iterator[Requirement]:
     if recipe.ram_gb:
         origin = "recipe config.storage_requirements.ram_gb"
         yield Requirement("memory.total", Bytes.gib(recipe.ram_gb), origin, f"{recipe.ram_gb:g} GB")
+    if weights := published(recipe):
+        yield Requirement("weights", str(weights), f"recipe {weights.place}", weights.words)
     floor = _floor(recipe)
     if floor:
         yield Requirement("driver.version", floor, "recipe requirements.driver_floor.linux_min", floor)

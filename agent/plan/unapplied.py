@@ -16,6 +16,7 @@ from agent.plan.sentences import untouched
 from agent.profile.document import Profile
 from agent.profile.fact import Quote, Stated
 from agent.recipe.model import Leaf, Recipe
+from agent.recipe.weights import published
 
 _ACTED = re.compile(
     r"slug|title|revision\.content_hash|content_hash|hardware\[\d+\]\.card|engine_source\.base_engine"
@@ -64,7 +65,7 @@ class Launched:
 
 def unapplied(recipe: Recipe, profile: Profile, launched: Launched, env: Mapping[str, str]) -> tuple[Unapplied, ...]:
     """One entry a text, or a sentence where a fact was taken from another part of it. `env`: the variables set."""
-    quoted = quotes_of(profile)
+    quoted = quotes_of(profile) | weights_quoted(recipe)
     found: list[Unapplied] = []
     for leaf in recipe.leaves:
         why = _reason(_INDEX.sub("[0]", leaf.path))
@@ -73,6 +74,18 @@ def unapplied(recipe: Recipe, profile: Profile, launched: Launched, env: Mapping
         left, kind = _left(leaf, quoted.get(leaf.path), env), why or _kind(leaf.text)
         found.extend(Unapplied(mask(text), kind, leaf.path) for text in left)
     return tuple(found)
+
+
+def weights_quoted(recipe: Recipe) -> dict[str, list[Quote]]:
+    """What of an artifact says where the weights are: its pointer, and of its pin the commit."""
+    weights = published(recipe)
+    if weights is None:
+        return {}
+    words: dict[str, tuple[str, ...]] = {name: () for name in ("kind", "pointer_type", "pointer")}
+    if weights.commit:
+        words["pin"] = (weights.commit,)
+    paths = {f"{weights.place}.{name}": said for name, said in words.items()}
+    return {path: [Quote.model_validate({"from": path, "words": said})] for path, said in paths.items()}
 
 
 def quotes_of(profile: Profile) -> dict[str, list[Quote]]:

@@ -8,6 +8,10 @@ import shlex
 from agent.plan.model import Plan
 
 ID = "weights"
+MADE = re.compile(r"\b(?:conver(?:sion|ted)|quanti[sz]ed (?:locally|by us)|local pack)\b", re.IGNORECASE)
+"""Words by which an author says that the repository is only what the served weights come from."""
+ORIGINAL = "ORIGINAL"
+"""Stands for a folder of the reader's choice."""
 _REPOSITORY = re.compile(r"(?:hf:|https?://(?:www\.)?(?:huggingface\.co|hf\.co)/)?([\w.-]+/[\w.-]+)(?:@([\w.-]+))?/?")
 
 
@@ -22,6 +26,11 @@ def advice(plan: Plan, folder: str) -> str:
     if need is None or command is None:
         return ""
     said = f" (its author says: “{need.words}”)" if need.words else ""
+    if MADE.search(need.words):
+        return (
+            f"these weights are made, not fetched: convert them as their author did, or copy {folder} from a host that "
+            f"has it; the original is `{fetch(str(need.need), ORIGINAL)}`{said}"
+        )
     return f"`{command}`{said}"
 
 

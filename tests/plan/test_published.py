@@ -90,6 +90,7 @@ def test_what_it_asks_of_a_host_is_typed_with_its_origin(recipes: dict[str, Reci
         "memory.total": 373 * 2**30,
         "memory.available": 200 * 2**30,
         "disk.free": 700 * 10**9,
+        "weights": "deepseek-ai/DeepSeek-V4.1-Flash@2cba9e42aa026125f3ed06c6d98c1db82f7ca027",
     }
     assert needs["memory.available"].origin == (
         "profile requirements.memory_available "

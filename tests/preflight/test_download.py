@@ -27,8 +27,15 @@ def test_a_folder_with_blanks_is_quoted() -> None:
 
 
 def test_the_authors_words_stand_beside_the_command() -> None:
-    """A repository may be what the served weights were made from, not those weights."""
-    said = advice(plan(need("weights", "acme/tiny", "original fp8 release; the pack is converted from it")), "/m")
-    assert said.startswith("`hf download acme/tiny --local-dir /m`")
-    assert "the pack is converted from it" in said
+    said = advice(plan(need("weights", "acme/tiny", "official FP8 checkpoint")), "/m")
+    assert said == "`hf download acme/tiny --local-dir /m` (its author says: “official FP8 checkpoint”)"
     assert advice(plan(), "/m") == ""
+
+
+@pytest.mark.parametrize("words", ["original release; serving pack = local EXL3 2bpw conversion", "converted from it"])
+def test_weights_that_are_made_are_not_called_a_download(words: str) -> None:
+    """The repository is what the served weights come from: fetching it into their folder would not bring them."""
+    said = advice(plan(need("weights", "acme/tiny", words)), "/m")
+    assert said.startswith("these weights are made, not fetched")
+    assert "`hf download acme/tiny --local-dir ORIGINAL`" in said
+    assert words in said
