@@ -96,7 +96,8 @@ async def preflight(record: Deployment, seen: Seen, work: Work) -> Outcome:
     accepted = frozenset(record.accepted)
     refusing = [one for one in findings if one.refuses and one.check not in accepted]
     if not refusing:
-        return Outcome(findings=findings)
+        overruled = [said(one) for one in findings if one.refuses]
+        return Outcome(findings=findings, note=f"accepted by a person: {'; '.join(overruled)}" if overruled else "")
     sentence = f"cannot start {record.slug}: {'; '.join(said(one) for one in refusing)}"
     error = {
         "code": f"preflight.{refusing[0].check.replace('.', '_')}",

@@ -12,6 +12,7 @@ from agent.action.record import Deployment
 from agent.action.seen import Seen, Survivor
 from agent.adapters.http_probe import HttpProbe
 from agent.adapters.http_stream import HttpStreams
+from agent.adapters.preflight_facts_links import LinkFile
 from agent.adapters.procfs_signal import kill_process
 from agent.adapters.sqlite_store import SqliteStore
 from agent.container.body import SECRET, LogBounds, spec_for
@@ -20,9 +21,12 @@ from agent.container.port import ContainerSpec
 from agent.daemon.desk import DaemonDesk, Offices
 from agent.daemon.evidence import Witnesses
 from agent.daemon.fleet import Fleet, Making
+from agent.daemon.hostlock import keep_host
 from agent.daemon.hostwatch import HostWatch
+from agent.daemon.linkwatch import LinkWatch
 from agent.daemon.loop import Loop, Rooms, running_of
 from agent.daemon.mounts import allowed_mounts
+from agent.daemon.newimage import parser_takes_it
 from agent.daemon.observe import Eyes, Observer
 from agent.daemon.site import SiteState
 from agent.daemon.verification import Means, Verifier
@@ -43,7 +47,7 @@ from agent.preflight.model import Finding
 from agent.samples.take import Sources
 from agent.verify.plausible import limits_of
 from agent.version import VERSION
-from agent.wiring import Parts, Planner, check
+from agent.wiring import LINKS, Parts, Planner, check
 
 
 @dataclass(slots=True)
@@ -77,6 +81,7 @@ async def assemble(parts: Parts) -> Daemon:
     fleet = Fleet(runtimes, store, parts.clock, boot.value if isinstance(boot, Known) else "")
     probe = HttpProbe()
     watch = HostWatch(parts.gpus, parts.host, runtimes, parts.clock, fleet.xid)
+    watch.on_cards = LinkWatch(LinkFile(paths.state / LINKS, parts.clock), parts.clock).see
     snapshots = Snapshots(fleet, watch)
     fleet.on_board = snapshots.see
     exposition = Exposition(snapshots.take)
@@ -243,6 +248,7 @@ class DeploymentWork:
         plan = await self._target(record)
         container = await self._container(plan)
         await allowed_mounts(plan)
+        await keep_host(self._of.parts.settings.paths.state / "hosts", plan.plan_id, await host_json(self._of.parts))
         logs = self._of.parts.settings.logs
         identity = Identity(record.slug, plan.plan_id, generation, plan.engine.port if plan.engine else None)
         bounds = LogBounds(str(int(logs.engine_max_size)), logs.engine_max_files)
@@ -275,7 +281,10 @@ class DeploymentWork:
         if plan.runtime == "docker":
             parts = self._of.parts
             report = self._of.fleet.loop(self._slug).report
+            came = plan.image is None or await parts.docker.image(plan.image.reference) is None
             await ensure(plan, parts.runtime(plan.runtime), report, parts.images.supply)
+            if came:
+                await parser_takes_it(parts, plan, record.accepted)
 
     async def _evidence(self, case: Case, brief: bool) -> Incident:
         parts = self._of.parts

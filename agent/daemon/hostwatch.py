@@ -41,6 +41,8 @@ class HostWatch:
         self._runtimes = runtimes
         self._clock = clock
         self._on_xid = on_xid
+        self.on_cards: Callable[[tuple[Gpu, ...]], Awaitable[None]] | None = None
+        """Called with every reading of the cards."""
         self._xids: Counter[tuple[str, int]] = Counter()
         self._cards: tuple[Gpu, ...] = ()
         self.collectors: dict[str, CollectorFigures] = {}
@@ -62,6 +64,8 @@ class HostWatch:
             asyncio.gather(*(self._timed(kind, partial(self._ask, one)) for kind, one in self._runtimes.items())),
         )
         self._cards = value_of(gpus) or ()
+        if self.on_cards is not None and self._cards:
+            await self.on_cards(self._cards)
         held = value_of(memory)
         available = held.available if held is not None else Unknown("the memory was not read")
         self.memory_available = float(available.value) if isinstance(available, Known) else None
