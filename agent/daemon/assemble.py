@@ -82,6 +82,7 @@ async def assemble(parts: Parts) -> Daemon:
     probe = HttpProbe()
     watch = HostWatch(parts.gpus, parts.host, runtimes, parts.clock, fleet.xid)
     watch.on_cards = LinkWatch(LinkFile(paths.state / LINKS, parts.clock), parts.clock).see
+    watch.watched = {"state": str(paths.state), "cache": str(paths.cache)}
     snapshots = Snapshots(fleet, watch)
     fleet.on_board = snapshots.see
     exposition = Exposition(snapshots.take)
@@ -161,6 +162,8 @@ class Snapshots:
             trails=self._trails.of(slugs),
             cards=self._watch.cards(),
             memory_available=self._watch.memory_available,
+            driver_skew=self._watch.driver_skew,
+            folders=self._watch.folders,
             collectors=self._watch.collectors,
             tick_s=self._fleet.tick_s,
         )

@@ -15,14 +15,17 @@ from agent.clock import Clock
 from agent.container.port import Runtime
 from agent.errors import AgentError
 from agent.host.gpu import Gpu, GpuEvent, GpuEventKind
+from agent.host.model import DiskSpace
 from agent.host.port import GpuSource, HostSource
 from agent.host.reading import Known, Reading, Unknown, value_of
-from agent.metrics.snapshot import CardFigures, CollectorFigures
+from agent.metrics.snapshot import CardFigures, CollectorFigures, FolderFigures
 from agent.samples.model import Xid
 
 log = structlog.get_logger()
 T = TypeVar("T")
 PERIOD_S = 10.0
+HOLDING = frozenset({"hw_slowdown", "sw_thermal", "hw_thermal", "hw_power_brake", "board_limit", "reliability"})
+"""Reasons for low clocks that nobody chose."""
 
 
 class HostWatch:
@@ -47,6 +50,10 @@ class HostWatch:
         self._cards: tuple[Gpu, ...] = ()
         self.collectors: dict[str, CollectorFigures] = {}
         self.memory_available: float | None = None
+        self.driver_skew: bool | None = None
+        self.watched: Mapping[str, str] = {}
+        """Folders whose file systems are looked at: name → path."""
+        self.folders: Mapping[str, FolderFigures] = {}
 
     async def run(self) -> None:
         end = self._gpus.subscribe(self._event)
@@ -58,17 +65,27 @@ class HostWatch:
             end()
 
     async def _look(self) -> None:
-        gpus, memory, _ = await asyncio.gather(
+        gpus, memory, _, _ = await asyncio.gather(
             self._timed("nvml", self._gpus.read),
             self._timed("memory", self._host.memory),
+            self._disks(),
             asyncio.gather(*(self._timed(kind, partial(self._ask, one)) for kind, one in self._runtimes.items())),
         )
         self._cards = value_of(gpus) or ()
+        self.driver_skew = value_of((await self._gpus.driver()).skewed) if self._cards else None
         if self.on_cards is not None and self._cards:
             await self.on_cards(self._cards)
         held = value_of(memory)
         available = held.available if held is not None else Unknown("the memory was not read")
         self.memory_available = float(available.value) if isinstance(available, Known) else None
+
+    async def _disks(self) -> None:
+        """How much room there is; a file system that does not answer costs its own figures only."""
+        paths = dict(self.watched)
+        spaces = await asyncio.gather(*(self._timed(f"disk_{name}", partial(self._host.disk, path)) for name, path in
+                                        paths.items()))  # fmt: skip
+        known = {name: value_of(space) for name, space in zip(paths, spaces, strict=True)}
+        self.folders = {name: folder_figures(space) for name, space in known.items() if space is not None}
 
     async def _ask(self, runtime: Runtime) -> Reading[object]:
         try:
@@ -101,6 +118,10 @@ class HostWatch:
         return {number: count for (card, number), count in self._xids.items() if card == uuid}
 
 
+def folder_figures(space: DiskSpace) -> FolderFigures:
+    return FolderFigures(available=float(space.available), total=float(space.total))
+
+
 def card_figures(gpu: Gpu, xids: Mapping[int, int]) -> CardFigures:
     return CardFigures(
         gpu=str(gpu.index),
@@ -112,6 +133,10 @@ def card_figures(gpu: Gpu, xids: Mapping[int, int]) -> CardFigures:
         temperature_c=number(gpu.temperature_c),
         pcie_width=number(gpu.pcie_width),
         pcie_generation=number(gpu.pcie_generation),
+        pcie_width_max=number(gpu.pcie_width_max),
+        pcie_generation_max=number(gpu.pcie_generation_max),
+        lost=gpu.lost is not None,
+        throttled=not HOLDING.isdisjoint(gpu.throttle.value) if isinstance(gpu.throttle, Known) else None,
         xids=xids,
     )
 

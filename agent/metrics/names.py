@@ -73,6 +73,20 @@ GPU_TEMP = gauge("gpu_temperature_celsius", "Temperature of the chip.", "gpu", "
 GPU_XID = counter("gpu_xid", "Xid errors that the driver reported since the agent's start.", "gpu", "uuid", "xid")
 GPU_WIDTH = gauge("gpu_pcie_link_width", "PCIe lanes in use now; links go down at idle.", "gpu", "uuid")
 GPU_GENERATION = gauge("gpu_pcie_link_generation", "PCIe generation in use now; links go down at idle.", "gpu", "uuid")
+GPU_WIDTH_MAX = gauge("gpu_pcie_link_width_max", "PCIe lanes that this card and its slot can have.", "gpu", "uuid")
+GPU_GENERATION_MAX = gauge(
+    "gpu_pcie_link_generation_max", "PCIe generation that this card and its slot can have.", "gpu", "uuid"
+)
+GPU_LOST = gauge("gpu_lost", "1 for a card that does not answer.", "gpu", "uuid")
+GPU_HELD = gauge(
+    "gpu_throttled",
+    "1 while heat or power delivery holds the clocks down; idleness and a chosen power limit do not count.",
+    "gpu",
+    "uuid",
+)
+DRIVER_SKEW = gauge("driver_skew", "1 where the driver in the kernel and its library on disk are of two versions.")
+DISK_FREE = gauge("disk_available_bytes", "What the agent may still write where this folder of its own lies.", "folder")
+DISK_TOTAL = gauge("disk_total_bytes", "Size of the file system where this folder of the agent lies.", "folder")
 HOST_MEMORY = gauge("host_memory_available_bytes", "Memory that can be had without swapping (MemAvailable).")
 COLLECTOR_OK = gauge("collector_success", "1 when the collector's last look succeeded.", "collector")
 COLLECTOR_S = gauge("collector_duration_seconds", "How long the collector's last look took.", "collector")

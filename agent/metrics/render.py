@@ -165,6 +165,10 @@ def host_rows(snapshot: Snapshot) -> Iterator[tuple[Family, list[Row]]]:
         [((c.gpu, c.uuid, str(xid)), float(count)) for c in snapshot.cards for xid, count in sorted(c.xids.items())],
     )
     yield names.HOST_MEMORY, single(snapshot.memory_available)
+    yield names.DRIVER_SKEW, single(snapshot.driver_skew)
+    folders = sorted(snapshot.folders.items())
+    yield names.DISK_FREE, [((name,), one.available) for name, one in folders]
+    yield names.DISK_TOTAL, [((name,), one.total) for name, one in folders]
     yield names.COLLECTOR_OK, [((name,), float(one.success)) for name, one in sorted(snapshot.collectors.items())]
     yield names.COLLECTOR_S, [((name,), one.seconds) for name, one in sorted(snapshot.collectors.items())]
     yield names.TICK, single(snapshot.tick_s)
@@ -178,8 +182,12 @@ CARD_FAMILIES: tuple[tuple[Family, Callable[[CardFigures], float | None]], ...] 
     (names.GPU_TEMP, lambda card: card.temperature_c),
     (names.GPU_WIDTH, lambda card: card.pcie_width),
     (names.GPU_GENERATION, lambda card: card.pcie_generation),
+    (names.GPU_WIDTH_MAX, lambda card: card.pcie_width_max),
+    (names.GPU_GENERATION_MAX, lambda card: card.pcie_generation_max),
+    (names.GPU_LOST, lambda card: float(card.lost)),
+    (names.GPU_HELD, lambda card: card.throttled),
 )
 
 
 def single(value: float | None) -> list[Row]:
-    return [] if value is None else [((), value)]
+    return [] if value is None else [((), float(value))]

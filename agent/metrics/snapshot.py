@@ -23,7 +23,19 @@ class CardFigures:
     temperature_c: float | None = None
     pcie_width: float | None = None
     pcie_generation: float | None = None
+    pcie_width_max: float | None = None
+    pcie_generation_max: float | None = None
+    lost: bool = False
+    throttled: bool | None = None
     xids: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class FolderFigures:
+    """The file system of one of the agent's folders, in bytes."""
+
+    available: float
+    total: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +60,9 @@ class Snapshot:
     """(slug, point) → measured ÷ claimed."""
     cards: tuple[CardFigures, ...] = ()
     memory_available: float | None = None
+    driver_skew: bool | None = None
+    folders: Mapping[str, FolderFigures] = field(default_factory=dict)
+    """By name: `state`, `cache`; those that could be read."""
     collectors: Mapping[str, CollectorFigures] = field(default_factory=dict)
     tick_s: float | None = None
 
