@@ -102,10 +102,16 @@ class Guard:
             self._same_site(request)
             return Caller("tcp", caller.address, token=token, certificate=caller.certificate)
         self._own_name(request)
-        route = request.match_info.route.resource
-        if route is None or route.canonical not in self.open or request.method not in ("GET", "HEAD"):
+        if not self._is_open(request):
             raise NotAllowed(method=request.method, path=request.path, why="over TCP this needs a token")
         return caller
+
+    def _is_open(self, request: web.Request) -> bool:
+        """What is open may be read; asked to do more, it says itself that it cannot."""
+        if isinstance(request.match_info.http_exception, web.HTTPMethodNotAllowed):
+            return request.path in self.open
+        resource = request.match_info.route.resource
+        return resource is not None and resource.canonical in self.open and request.method in ("GET", "HEAD")
 
     def _paced(self, caller: Caller, cost: float = 1.0) -> None:
         wait = self.rate.wait(neighbourhood(caller.address), time.monotonic(), cost)

@@ -13,7 +13,7 @@ from aiohttp import web
 from agent.api.desk import Desk
 from agent.api.endpoint import query_of
 from agent.api.routes import DESK, HEARTBEAT_S
-from agent.api.shapes import Body, deployment_json
+from agent.api.shapes import Query, deployment_json
 from agent.api.view.whole import Chronicle, Shown, document, shown
 
 page_routes = web.RouteTableDef()
@@ -40,7 +40,7 @@ POLICY = "; ".join(
 )
 
 
-class SummaryQuery(Body):
+class SummaryQuery(Query):
     """`view=page`: what changed of the page, as its script wants it, instead of the deployments."""
 
     view: Literal["page"] | None = None

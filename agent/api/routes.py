@@ -11,10 +11,10 @@ from agent.action.operation import Operation
 from agent.api import answers
 from agent.api.caller import Caller
 from agent.api.desk import Desk, Terms, Wanted
-from agent.api.endpoint import Endpoints, Listing, Promise, body_of, query_of, reply
+from agent.api.endpoint import Endpoints, Listing, Promise, body_of, reply
 from agent.api.planned import Plan
-from agent.api.shapes import Body, DeployBody, PlanBody, VerbBody
-from agent.errors import NotFound, UsageError
+from agent.api.shapes import DeployBody, PlanBody, VerbBody
+from agent.errors import NotFound
 from agent.metrics.board import Board
 
 DESK = web.AppKey("desk", Desk)
@@ -27,14 +27,9 @@ NO_DEPLOYMENT = (404,)
 LONG = Promise({202: answers.OperationAnswer}, body=VerbBody, fails=(404, 409, 422), located=True)
 
 
-class Nothing(Body):
-    """No query."""
-
-
-@routes.add("GET", "/v1/deployments", Promise({200: Listing(answers.Deployment)}, query=Nothing))
+@routes.add("GET", "/v1/deployments", Promise({200: Listing(answers.Deployment)}))
 async def deployments(request: web.Request) -> web.Response:
     """All deployments."""
-    query_of(request, Nothing)
     boards = request.app[DESK].boards
     return reply([answers.deployment(boards[slug]) for slug in sorted(boards)])
 
@@ -65,8 +60,6 @@ async def deploy(request: web.Request) -> web.Response:
 
 
 def wanted(body: PlanBody) -> Wanted:
-    if (body.slug is None) == (body.document is None):
-        raise UsageError(why="give either slug or document")
     document = None if body.document is None else body.document.encode()
     return Wanted(slug=body.slug, document=document, source=body.source, sets=body.sets)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from agent.api import answers
 from agent.metrics.board import Board
@@ -16,18 +16,37 @@ LARGEST_SEQ = 2**53
 
 
 class Body(BaseModel):
-    """A request's body, or its query."""
+    """A request's body: JSON has types, and a number is no switch."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Query(BaseModel):
+    """A request's query, all of it text."""
 
     model_config = ConfigDict(extra="forbid")
+
+
+def _one_of(*names: str) -> Any:
+    """The schema's word for what a validator holds: exactly one of these keys has a value."""
+    return {"oneOf": [{"required": [one], "properties": {one: {"type": "string"}}} for one in names]}
 
 
 class PlanBody(Body):
     """Either `slug`, or `document` (the recipe's text) with `source` (where it was read)."""
 
+    model_config = ConfigDict(json_schema_extra=_one_of("slug", "document"))
+
     slug: Name | None = None
     document: str | None = Field(None, max_length=5_000_000)
     source: str = Field("", max_length=4096)
     sets: dict[str, str] = Field(default_factory=dict, max_length=200)
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if (self.slug is None) == (self.document is None):
+            raise ValueError("give either slug or document")
+        return self
 
 
 class DeployBody(PlanBody):
@@ -47,7 +66,7 @@ class VerbBody(Body):
     plan_id: str | None = Field(None, max_length=64)
 
 
-class OfOne(Body):
+class OfOne(Query):
     """`slug`: of that deployment alone."""
 
     slug: Name | None = None
@@ -62,7 +81,7 @@ class EventsQuery(OfOne):
     limit: int = Field(200, ge=1, le=LARGEST_SEQ)
 
 
-class LogsQuery(Body):
+class LogsQuery(Query):
     """`tail`: the last lines. `since`: seconds of the epoch. `follow=1`: go on as they come."""
 
     tail: int | None = Field(None, ge=0, le=LARGEST_SEQ)
@@ -70,7 +89,7 @@ class LogsQuery(Body):
     follow: bool = False
 
 
-class WaitQuery(Body):
+class WaitQuery(Query):
     """`wait`: answer when the operation has moved, or after so many seconds, at most 60."""
 
     wait: int = Field(0, ge=0, le=LARGEST_SEQ)
