@@ -52,6 +52,27 @@ def follow(operation: Operation, record: Deployment | None, now: float) -> Opera
             return follow_down(operation, record, now)
 
 
+def begun(operation: Operation, record: Deployment) -> bool:
+    """Whether the wish is in the record. An operation is noted first, so a kill in between leaves it alone."""
+    match operation.kind:
+        case "deploy":
+            return operation.plan_id in (record.plan_id, record.next_plan, record.returning)
+        case "stop":
+            return record.desired is not Desired.RUNNING
+        case "remove":
+            return record.desired is Desired.REMOVED
+        case "restart":
+            return record.takedown is not None or record.generation > operation.generation
+        case _:
+            return True
+
+
+def interrupted(operation: Operation, now: float) -> Operation:
+    """For one that never began."""
+    ended = fail(operation, "the agent ended before it had begun", now, "operation.interrupted")
+    return replace(ended, error={**(ended.error or {}), "hint": "nothing was done: ask again"})
+
+
 def follow_start(operation: Operation, record: Deployment, now: float) -> Operation:
     """Done once a container of the asked plan runs that did not run before, or runs already as asked."""
     plan = operation.plan_id in (None, record.plan_id)

@@ -14,7 +14,7 @@ import structlog
 
 from agent.action import commands
 from agent.action.conflicts import no_conflict
-from agent.action.operation import DEPLOY, RESTART, START, Operation, fail, follow
+from agent.action.operation import DEPLOY, RESTART, START, Operation, begun, fail, follow, interrupted
 from agent.action.record import RESTING, Deployment, Desired, State, Supervision
 from agent.action.store import Event, Store, StoreTrouble
 from agent.clock import Clock
@@ -81,8 +81,10 @@ class Fleet:
     async def start(self, making: Making) -> None:
         """Take up every deployment that the state holds, and begin to listen to the runtime."""
         self._making = making
-        for record in await self._store.load():
+        kept = await self._store.load()
+        for record in kept:
             await self._take_up(record)
+        await self._end_interrupted({record.slug: record for record in kept})
         if self._store.rebuilt is not None:
             await self.tell("", "agent", f"{self._store.rebuilt}; deployments are taken up by their containers' labels")
             self._wakers = [
@@ -93,6 +95,16 @@ class Fleet:
             asyncio.create_task(forever(f"{name} events", partial(self._listen, runtime)), name=f"{name} events")
             for name, runtime in self._runtimes.items()
         ]
+
+    async def _end_interrupted(self, kept: Mapping[str, Deployment]) -> None:
+        """Operations that the agent before this one noted and could not begin, or whose deployment went with it."""
+        now = self._clock.now().wall
+        for operation in await self._store.operations(open_only=True):
+            record = kept.get(operation.slug)
+            if record is None:
+                await self._store.save_operation(follow(operation, None, now))
+            elif not begun(operation, record):
+                await self._store.save_operation(interrupted(operation, now))
 
     async def _take_up(self, record: Deployment) -> None:
         """One that cannot be taken up costs the others nothing; its record stays."""

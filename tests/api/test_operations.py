@@ -1,0 +1,103 @@
+"""Long work outlives the agent: whoever holds an operation's address learns how it ended."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.api.conftest import TOKEN, open_rig
+from tests.api.tcp import ask
+from tests.e2e import recipes
+from tests.e2e.rig import Rig, wait_for
+from tests.lab.children import free_port
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[Rig]:
+    """A daemon that a test may kill."""
+    rig = open_rig(tmp_path)
+    try:
+        rig.start()
+        yield rig
+    finally:
+        rig.close()
+
+
+def begin(rig: Rig, path: str, body: dict[str, Any] | None = None, method: str = "POST") -> str:
+    """The address of the operation that was begun."""
+    reply = ask(rig.port, path, method, json.dumps(body or {}).encode(), token=TOKEN)
+    assert reply.status == 202, reply.body
+    assert reply.headers["location"] == f"/v1/operations/{reply.json['id']}"
+    return reply.headers["location"]
+
+
+def ended(rig: Rig, location: str, within: float = 40.0) -> dict[str, Any]:
+    """The operation once it is over, asked as clients do: with `wait`, over and over."""
+    end = time.monotonic() + within
+    while True:
+        found: dict[str, Any] = ask(rig.port, f"{location}?wait=2", token=TOKEN).json
+        if found["state"] != "running":
+            return found
+        assert time.monotonic() < end, f"it does not end: {found}"
+
+
+@pytest.mark.parametrize("moment", [("pending", "preflight", "image"), ("starting",)], ids=["at once", "starting"])
+def test_a_deploy_goes_on_after_the_agent_was_killed_in_the_middle(own: Rig, moment: tuple[str, ...]) -> None:
+    own.publish(recipes.recipe("sim", free_port()), recipes.profile())
+    location = begin(own, "/v1/deployments", {"slug": "sim"})
+    if "starting" in moment:
+        own.until("sim", "starting", "ready")
+    own.kill()
+    own.start()
+    found = ended(own, location)
+    assert (found["state"], found["kind"], found["slug"], found["error"]) == ("done", "deploy", "sim", None)
+    assert own.until("sim", "ready")["generation"] == 1
+    assert len(own.containers("sim")) == 1
+
+
+def test_a_stop_and_a_remove_go_on_after_a_kill(own: Rig) -> None:
+    own.publish(recipes.recipe("sim", free_port()), recipes.profile())
+    own.ok("deploy", "sim", "--yes", "-q", "--wait=40")
+    for path, method in (("/v1/deployments/sim/stop", "POST"), ("/v1/deployments/sim", "DELETE")):
+        location = begin(own, path, method=method)
+        own.kill()
+        own.start()
+        assert ended(own, location)["state"] == "done"
+    assert own.api("/v1/deployments") == []
+    assert own.containers("sim") == []
+
+
+def test_one_that_was_noted_and_not_begun_is_ended_and_says_so(own: Rig) -> None:
+    """The kill came between the two writes: exactly what the state file then holds is written here."""
+    own.publish(recipes.recipe("sim", free_port()), recipes.profile())
+    own.ok("deploy", "sim", "--yes", "-q", "--wait=40")
+    own.kill()
+    noted = {"id": "feed", "slug": "sim", "kind": "stop", "created": time.time(), "state": "running", "generation": 1}
+    lost = {**noted, "id": "beef", "slug": "gone", "kind": "deploy", "plan_id": "0000"}
+    with sqlite3.connect(own.folder / "state" / "state.db") as db:
+        for one in (noted, lost):
+            row = (one["id"], one["slug"], one["created"], one["state"], json.dumps(one))
+            db.execute("INSERT INTO operation VALUES (?, ?, ?, ?, ?)", row)
+    db.close()
+    own.start()
+    error = ended(own, "/v1/operations/feed", within=5)["error"]
+    assert (error["code"], error["hint"]) == ("operation.interrupted", "nothing was done: ask again")
+    assert ended(own, "/v1/operations/beef", within=5)["state"] == "failed"
+    assert own.status("sim")["desired"] == "running"
+
+
+def test_waiting_answers_when_it_has_moved(own: Rig) -> None:
+    own.publish(recipes.recipe("sim", free_port()), recipes.profile())
+    location = begin(own, "/v1/deployments", {"slug": "sim"})
+    began = time.monotonic()
+    moves = [ask(own.port, f"{location}?wait=60", token=TOKEN).json]
+    while moves[-1]["state"] == "running":
+        moves.append(ask(own.port, f"{location}?wait=60", token=TOKEN).json)
+    assert time.monotonic() - began < 30, "it answers when there is news, not after a minute"
+    assert wait_for(lambda: own.status("sim")["state"] == "ready", "ready", within=40)
