@@ -1,0 +1,1 @@
+"""Real engines on the CPU under real faults, watched by the real daemon."""

@@ -1,0 +1,220 @@
+"""Real vLLM under real faults, by hand: `python -m tests.real.whole [load] [faults] [starts]`, tables on stdout.
+
+RECIPE_AGENT_REAL_ROWS is a part of the names of the faults to play, RECIPE_AGENT_REAL_MINUTES the length of the load.
+
+One engine is used again: after each fault the agent brings it back, and the next fault meets the new process.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from tests.real.engines import RealEngine, free_port, vllm
+from tests.real.load import Stream, mixed, until, words
+from tests.real.rig import NotSeen, Rig, Site
+
+WINDOWS = {
+    "period": 2.0,
+    "scrape_timeout": 1.5,
+    "suspect": 10.0,
+    "stall": 30.0,
+    "stall_blind": 60.0,
+    "zombie": 20.0,
+    "canary_idle": 30.0,
+    "canary_idle_timeout": 8.0,
+    "canary_timeout": 10.0,
+    "refused": 6.0,
+    "unobservable": 20.0,
+    "start_silence": 60.0,
+    "jit": 0.0,
+    "term": 5.0,
+    "term_clients": 8.0,
+    "kill": 10.0,
+    "release": 60.0,
+}
+"""A tenth to a third of what a recipe's own would be: the engine is small and the machine is not its own."""
+FAULTY = ("stalled", "zombie", "dead")
+FOUND_S = 150.0
+BACK_S = 300.0
+LONG = 65_536
+
+
+@dataclass(frozen=True)
+class Row:
+    """One fault: which process, which signal, while busy or idle."""
+
+    what: str
+    number: signal.Signals
+    busy: bool
+
+    def __str__(self) -> str:
+        how = "stopped" if self.number is signal.SIGSTOP else "killed"
+        return f"{self.what} {how}, {'busy' if self.busy else 'idle'}"
+
+
+ROWS = [
+    Row(what, number, busy)
+    for what in ("engine core", "worker", "API server")
+    for number in (signal.SIGSTOP, signal.SIGKILL)
+    for busy in (True, False)
+]
+
+
+def main(words_: Sequence[str]) -> None:
+    shared = Path(os.environ.get("RECIPE_AGENT_SHARED") or Path(__file__).parents[2].parent / "shared")
+    parts: Mapping[str, Callable[[Path], Iterator[str]]] = {"load": load, "faults": faults, "starts": starts}
+    for part in words_ or parts:
+        for line in parts[part](shared):
+            print(line, flush=True)
+
+
+@contextmanager
+def rig_over(engine: RealEngine) -> Iterator[Rig]:
+    folder = Path(tempfile.mkdtemp(prefix="real-vllm-"))
+    rig = Rig(Site(folder, engine.slug, engine.command, engine.env, WINDOWS, restarts=99))
+    try:
+        yield rig
+    finally:
+        rig.close()
+        print(f"(kept in {folder})", file=sys.stderr)
+
+
+def engine_of(shared: Path, *more: str, **named: Any) -> RealEngine:
+    sizes = ("--max-model-len", str(LONG), "--max-num-batched-tokens", "2048")
+    return vllm(shared, free_port(), *sizes, *more, VLLM_ALLOW_LONG_MAX_MODEL_LEN="1", **named)
+
+
+# ── faults ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def faults(shared: Path) -> Iterator[str]:
+    engine = engine_of(shared)
+    with rig_over(engine) as rig:
+        rig.deploy()
+        yield f"ready after {rig.wait(['ready', 'busy'], engine.ready_s):.0f} s"
+        yield "| fault | verdict | after | serves again after | in its own words |"
+        yield "| --- | --- | --- | --- | --- |"
+        wanted = os.environ.get("RECIPE_AGENT_REAL_ROWS", "")
+        for row in ROWS:
+            if wanted in str(row):
+                yield one(rig, engine, row)
+
+
+def one(rig: Rig, engine: RealEngine, row: Row) -> str:
+    generation = rig.status()["generation"]
+    pid = pid_of(rig, engine, row.what)
+    clients = [Stream(engine.port, engine.model, words(20), 60_000) for _ in range(2)] if row.busy else []
+    if row.busy:
+        rig.wait(["busy"], 30.0)
+        until(lambda: clients[0].chunks > 20, 30.0)
+    began = time.time()
+    os.kill(pid, row.number)
+    try:
+        rig.wait(["ready", "busy"], FOUND_S + BACK_S, generation=generation + 1)
+    except NotSeen as error:
+        return f"| {row} | NOT MENDED | | | {str(error)[-1500:]} |"
+    finally:
+        for client in clients:
+            client.cut()
+    back = time.time() - began
+    verdict = first_fault(rig, began)
+    if verdict is None:
+        return f"| {row} | no fault was told | | {back:.0f} s | |"
+    return f"| {row} | {verdict['data']['to']} | {at(verdict) - began:.1f} s | {back:.0f} s | {verdict['text']} |"
+
+
+def pid_of(rig: Rig, engine: RealEngine, what: str) -> int:
+    found = rig.processes()
+    pid = rig.root() if what == "API server" else found.get(engine.core if what == "engine core" else engine.worker)
+    if pid is None:
+        raise NotSeen(f"no {what} among {found}")
+    return pid
+
+
+def at(event: Mapping[str, Any]) -> float:
+    return datetime.fromisoformat(str(event["at"]).replace("Z", "+00:00")).timestamp()
+
+
+def first_fault(rig: Rig, since: float) -> Mapping[str, Any] | None:
+    told = [one for one in rig.events() if one["kind"] == "state" and one["data"].get("to") in FAULTY]
+    return next((event for event in told if at(event) >= since), None)
+
+
+# ── healthy load ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def load(shared: Path) -> Iterator[str]:
+    """Mixed load for so many minutes (RECIPE_AGENT_REAL_MINUTES, 10), long prefills and cut clients in it."""
+    minutes = float(os.environ.get("RECIPE_AGENT_REAL_MINUTES", "10"))
+    engine = engine_of(shared)
+    with rig_over(engine) as rig:
+        rig.deploy()
+        rig.wait(["ready", "busy"], engine.ready_s)
+        began, pid = time.time(), rig.root()
+        with mixed(engine.port, engine.model, longest_prompt=LONG - 200, longest_answer=4000, clients=3) as seen:
+            until(lambda: False, minutes * 60)
+        told = [event for event in rig.events() if event["kind"] == "state" and at(event) >= began]
+        suspects = sum(1 for event in told if event["data"].get("to") == "suspect")
+        same = rig.root() == pid and rig.status()["generation"] == 1
+        yield (
+            f"{minutes:.0f} minutes: {seen.requests} requests ({seen.prompts} of {LONG:,} tokens, the longest "
+            f"{seen.longest_s:.0f} s to its first token; {seen.cut} clients cut), {seen.chunks} tokens; "
+            f"{'a FALSE verdict' if first_fault(rig, began) else 'no fault was told'}, {suspects} suspects, "
+            f"{'the same process' if same else 'RESTARTED'}"
+        )
+        if first_fault(rig, began) or not same:
+            yield rig.told()
+
+
+# ── start-up ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def starts(shared: Path) -> Iterator[str]:
+    yield "| start | state | after | in its own words |"
+    yield "| --- | --- | --- | --- |"
+    with tempfile.TemporaryDirectory() as folder:
+        for what, engine, state in failing(shared, Path(folder)):
+            yield start(what, engine, state)
+
+
+def failing(shared: Path, folder: Path) -> Iterator[tuple[str, RealEngine, str]]:
+    model = shared / "captures/vllm/tiny-llama"
+    yield "bad flag", engine_of(shared, "--no-such-flag"), "failed"
+    yield "bad path", engine_of(shared, model=Path("/nowhere/tiny-llama")), "failed"
+    yield (
+        "KV cache too big",
+        vllm(shared, free_port(), "--max-model-len", "8000000", VLLM_ALLOW_LONG_MAX_MODEL_LEN="1"),
+        "failed",
+    )
+    broken = folder / "tiny-llama"
+    broken.mkdir()
+    for file in model.iterdir():
+        raw = file.read_bytes()
+        half = file.suffix == ".safetensors"
+        (broken / file.name).write_bytes(raw[: len(raw) // 2] if half else raw)
+    yield "truncated weights", engine_of(shared, model=broken), "failed"
+
+
+def start(what: str, engine: RealEngine, state: str) -> str:
+    with rig_over(engine) as rig:
+        began = time.time()
+        rig.ctl("deploy", engine.slug, "--yes", "--accept", "weights", "--accept", "port.free")
+        try:
+            rig.wait([state], BACK_S)
+        except NotSeen as error:
+            return f"| {what} | NOT {state} | | {str(error)[-1500:]} |"
+        return f"| {what} | {state} | {time.time() - began:.0f} s | {rig.status()['why']} |"
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
