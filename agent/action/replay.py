@@ -51,7 +51,8 @@ def replay(recording: Recording, watch: Watch) -> Iterator[Moment]:
     engine, head = recording.head.engine, recording.head
     first = recording.samples[0].at
     started = on_clock(first, first.mono if head.started is None else head.started)
-    ready = None if head.ready is None else on_clock(first, head.ready)
+    # one that became ready within the recording is seen to: before that it was starting
+    ready = None if head.ready is None or head.ready > first.mono else on_clock(first, head.ready)
     builder = WindowBuilder(
         started,
         watch,

@@ -58,6 +58,13 @@ def test_each_step_is_what_the_decision_says(script, engine, steps):
     assert once[: len(steps)] == steps
 
 
+def test_a_start_within_the_recording_is_judged_as_a_start():
+    """Its head knows when the engine became ready; the refused port before that is no fault."""
+    ticks = played(s.n5, 600, ready_since=None)
+    states = [moment.state for moment in changes(told(ticks))]
+    assert states == ["starting", "ready"]
+
+
 def test_another_window_is_another_verdict():
     ticks = played(s.then(s.f2), 900)
 
