@@ -15,6 +15,8 @@ from agent.errors import NotFound
 from agent.incident.model import Incident
 
 SUMMARY = "incident.json"
+UNFINISHED_S = 3600.0
+"""Evidence is gathered in half a minute; what is unfinished for so long is nobody's any more."""
 
 
 def incidents(shelf: Path, slug: str | None = None) -> list[Incident]:
@@ -76,9 +78,18 @@ def export(shelf: Path, incident_id: str) -> bytes:
     return buffer.getvalue()
 
 
+def sweep(shelf: Path, before: float) -> None:
+    """Remove what was begun and never became an incident, since the agent was killed while it wrote."""
+    for partial in shelf.glob(".*.partial"):
+        if partial.stat().st_mtime < before:
+            shutil.rmtree(partial, ignore_errors=True)
+
+
 def tidy(shelf: Path, keep_days: int, max_bytes: int, now: float | None = None) -> list[str]:
     """Remove what is older than `keep_days`, then the oldest until all fit into `max_bytes`; the ids removed."""
-    oldest_allowed = (time.time() if now is None else now) - keep_days * 86_400
+    now = time.time() if now is None else now
+    oldest_allowed = now - keep_days * 86_400
+    sweep(shelf, now - UNFINISHED_S)
     removed, kept, total = [], [], 0
     for folder in folders(shelf):
         size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

@@ -97,3 +97,14 @@ async def test_old_and_large_evidence_goes_oldest_first(tmp_path: Path) -> None:
     assert tidy(tmp_path, keep_days=90, max_bytes=10**9, now=1_800_000_200.0) == [old.id]
     assert tidy(tmp_path, keep_days=90_000, max_bytes=1) == [middle.id]
     assert [one.id for one in incidents(tmp_path, "demo")] == [newest.id]
+
+
+def test_what_a_killed_agent_left_unfinished_goes(tmp_path: Path) -> None:
+    """A folder that never became an incident; one that may still be written stays."""
+    old, young = tmp_path / ".old.partial", tmp_path / ".young.partial"
+    for folder in (old, young):
+        folder.mkdir()
+    os.utime(old, (1000.0, 1000.0))
+    os.utime(young, (9000.0, 9000.0))
+    assert tidy(tmp_path, keep_days=90, max_bytes=1, now=10_000.0) == []
+    assert (old.exists(), young.exists()) == (False, True)
