@@ -19,7 +19,7 @@ from agent.plan.image import for_cards, image_plan
 from agent.plan.image import gaps as image_gaps
 from agent.plan.inputs import Inputs
 from agent.plan.model import Acceptance, ContainerPlan, ImagePlan, Missing, Plan, RecipeRef
-from agent.plan.mounts import roots_of
+from agent.plan.mounts import is_socket, mounts_of, roots_of
 from agent.plan.policy import Asked, check
 from agent.plan.requirements import requirements_of
 from agent.plan.runtime import DOCKER, process_body, runtime_of
@@ -65,7 +65,7 @@ def compile_plan(inputs: Inputs) -> Plan:
         acceptance=_acceptance(stage.profile),
         expendable=stage.profile.expendable is not None and stage.profile.expendable.value,
         argv=tuple(run.made.body.get("Cmd") or ()) if stage.runtime != DOCKER else (),
-        mount_roots=roots,
+        mount_roots=(*roots, *_sockets(inputs, run)),
         secrets=places,
     )
     plan = replace(plan, plan_id=_identity(inputs, stage, run))
@@ -147,7 +147,18 @@ def _check_policy(inputs: Inputs, run: Run, roots: tuple[str, ...]) -> None:
     if image is not None and image.how == "build":
         images = [image.base] if image.base else []
         commands = [kind for step in image.steps for kind in step if kind in _COMMANDS]
-    check(inputs.recipe.slug, Asked(run.made.body, images, commands), inputs.settings.policy, roots)
+    asked = Asked(run.made.body, images, commands, _engine_sockets(inputs))
+    check(inputs.recipe.slug, asked, inputs.settings.policy, roots)
+
+
+def _engine_sockets(inputs: Inputs) -> tuple[str, ...]:
+    return (inputs.settings.docker.host.removeprefix("unix://"),)
+
+
+def _sockets(inputs: Inputs, run: Run) -> tuple[str, ...]:
+    """Sockets of a container engine that the launch mounts and the policy lets it."""
+    own = _engine_sockets(inputs)
+    return tuple(mount.source for mount in mounts_of(run.made.body) if is_socket(mount.source, own))
 
 
 def _values(inputs: Inputs, profile: Profile) -> dict[str, str]:
@@ -183,6 +194,7 @@ def _acceptance(profile: Profile) -> Acceptance:
 def _identity(inputs: Inputs, stage: Stage, run: Run) -> str:
     settings = inputs.settings
     container = {"name": run.made.name, "platform": run.made.platform, "body": run.made.body} if run.made.body else None
-    site = {"gpus": settings.gpus, "image": settings.image, "budget": settings.budget.model_dump(mode="json")}
+    budget = settings.budget.model_dump(mode="json", include={"restarts", "backoff_s"})
+    site = {"gpus": settings.gpus, "image": settings.image, "budget": budget}
     steps = run.image.steps if run.image is not None else ()
     return plan_id(Deciding(inputs.recipe, stage.profile, stage.runtime, run.choice.uuids, container, steps, site))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from posixpath import basename, normpath
 from typing import Any
 
-SOCKETS = ("/var/run/docker.sock", "/run/docker.sock", "/run/containerd/containerd.sock", "/run/podman/podman.sock")
+SOCKETS = ("docker.sock", "containerd.sock", "podman.sock", "crio.sock", "buildkitd.sock")
+"""Names of container engines' sockets, wherever they lie."""
 NEVER_ROOTS = ("/", "/etc", "/usr", "/bin", "/sbin", "/lib", "/lib64", "/boot", "/dev", "/proc", "/sys", "/run", "/var")
 """A variable with such a value opens nothing: most of the host lies below it."""
 PRIVATE = (".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".netrc", ".git-credentials", ".config")
@@ -49,9 +51,14 @@ def _source(mount: Mapping[str, Any]) -> str:
     """A local volume with `device=/path` in its options is a mount of that path."""
     if mount.get("Type") == "bind":
         return str(mount.get("Source") or "")
-    driver = (mount.get("VolumeOptions") or {}).get("DriverConfig") or {}
-    device = str((driver.get("Options") or {}).get("device") or "")
+    device = str(driver_of(mount)[1].get("device") or "")
     return device if device.startswith("/") else ""
+
+
+def driver_of(mount: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """The driver of a volume, `local` where none is named, and the options that it gets."""
+    driver = (mount.get("VolumeOptions") or {}).get("DriverConfig") or {}
+    return str(driver.get("Name") or "local"), driver.get("Options") or {}
 
 
 def roots_of(mount_roots: Sequence[object], variables: Mapping[str, str]) -> tuple[str, ...]:
@@ -59,24 +66,39 @@ def roots_of(mount_roots: Sequence[object], variables: Mapping[str, str]) -> tup
 
     HOME opens what is below it and not itself, which a `/` at its end says.
     """
-    named = {name: value.rstrip("/") or "/" for name, value in variables.items() if value.startswith("/")}
+    named = {name: plain(value) for name, value in variables.items() if value.startswith("/")}
     open_ones = [f"{value}/" if name == "HOME" else value for name, value in named.items() if value not in NEVER_ROOTS]
     return tuple(dict.fromkeys([*(str(root) for root in mount_roots), *open_ones]))
 
 
-def refuse_mounts(mounts: Sequence[Mount], roots: Sequence[str], docker_socket: bool) -> Iterator[Barred]:
-    """The mounts that are not allowed. Sources are paths without `..`; the caller resolves links where it can."""
+def is_socket(source: str, sockets: Sequence[str] = ()) -> bool:
+    """Whether a path is a container engine's socket: by its name, or since it is one of `sockets`."""
+    return basename(source) in SOCKETS or source in sockets
+
+
+def refuse_mounts(
+    mounts: Sequence[Mount], roots: Sequence[str], docker_socket: bool, sockets: Sequence[str] = ()
+) -> Iterator[Barred]:
+    """The mounts that are not allowed, by their paths alone; the caller resolves links where it can.
+
+    `sockets`: paths of this host's own engine's sockets, beside those that are known by their names.
+    """
     for mount in mounts:
-        source = mount.source.rstrip("/") or "/"
-        if source.startswith("$"):
+        if mount.source.startswith("$"):
             continue  # a variable without a value: the plan lists it as missing
-        if source in SOCKETS:
+        source = plain(mount.source)
+        if is_socket(source, sockets):
             if not docker_socket:
                 risk = "with the container engine's socket it would own this host"
                 yield Barred(mount, risk, "policy: {docker_socket: true}")
         elif not any(_below(source, root) for root in roots):
             risk = f"it could read {source}" + ("" if mount.flag.endswith(":ro") else ", and write to it")
             yield Barred(mount, risk, f"policy: {{mount_roots: [{source}]}}")
+
+
+def plain(path: str) -> str:
+    """A path as the Engine takes it: `..`, `.` and doubled slashes resolved by the letters, before links are."""
+    return f"/{normpath(path).lstrip('/')}"
 
 
 def _below(source: str, root: str) -> bool:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from posixpath import normpath
 from typing import Any
 
-from agent.plan.mounts import mounts_of, refuse_mounts
+from agent.plan.mounts import driver_of, mounts_of, refuse_mounts
 from agent.plan.trouble import PolicyRefused
 from agent.settings.model import Policy
 
 _GPU_DEVICE = re.compile(r"/dev/(?:nvidia[\w-]*|dri(?:/.*)?|kfd|nvidia-caps/.*)")
+_GPU_CDI = re.compile(r"(?:nvidia\.com/(?:gpu|mig|pgpu)|amd\.com/gpu|intel\.com/gpu|gpu\.intel\.com/\w+)=")
 _HARMLESS_SECURITY = ("label=disable", "label:disable", "no-new-privileges", "no-new-privileges:true")
 
 
@@ -26,11 +28,15 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a plan asks of a host: a body, the references that are fetched, and the commands of its build."""
+    """What a plan asks of a host: a body, the references that are fetched, and the commands of its build.
+
+    `sockets`: where this host's container engine listens.
+    """
 
     body: Mapping[str, Any]
     images: Sequence[str] = ()
     commands: Sequence[str] = ()
+    sockets: Sequence[str] = ()
 
 
 def check(slug: str, asked: Asked, policy: Policy, roots: Sequence[str]) -> None:
@@ -53,7 +59,8 @@ def refusals(asked: Asked, policy: Policy, roots: Sequence[str]) -> Iterator[Ref
     yield from _namespaces(host, policy)
     yield from _rights(host, policy)
     yield from _rare(host, policy)
-    for mount in refuse_mounts(mounts_of(asked.body), roots, policy.docker_socket):
+    yield from _volumes(host, policy)
+    for mount in refuse_mounts(mounts_of(asked.body), roots, policy.docker_socket, asked.sockets):
         yield Refusal(mount.flag, mount.risk, mount.line)
     for reference in asked.images:
         yield from _image(reference, policy)
@@ -91,11 +98,19 @@ def _rights(host: Mapping[str, Any], policy: Policy) -> Iterator[Refusal]:
             risk = f"the capability {short} lets it do what a container cannot"
             yield Refusal(f"--cap-add {short}", risk, f"policy: {{capabilities: [{short}]}}")
     for device in host.get("Devices") or ():
-        path = str(device.get("PathOnHost") or "")
+        path = normpath(str(device.get("PathOnHost") or "/"))
         if not _GPU_DEVICE.fullmatch(path) and path not in policy.devices:
             risk = f"it could use {path} past every file system and driver of the host"
             yield Refusal(f"--device {path}", risk, f"policy: {{devices: [{path}]}}")
-    for option in host.get("SecurityOpt") or ():
+    for request in host.get("DeviceRequests") or ():
+        for name in request.get("DeviceIDs") or () if request.get("Driver") == "cdi" else ():
+            if not _GPU_CDI.match(name) and name not in policy.devices:
+                risk = f"it could use {name}, whatever the host says that this is"
+                yield Refusal(f"--device {name}", risk, f"policy: {{devices: [{name}]}}")
+    options = list(host.get("SecurityOpt") or ())
+    if host.get("MaskedPaths") == [] or host.get("ReadonlyPaths") == []:
+        options.append("systempaths=unconfined")
+    for option in options:
         if option not in _HARMLESS_SECURITY and option not in policy.security_options:
             short = option if len(option) < 80 else f"{option[:77]}…"
             risk = "it would take away what keeps a container's system calls in bounds"
@@ -121,6 +136,31 @@ def _rare(host: Mapping[str, Any], policy: Policy) -> Iterator[Refusal]:
         yield from _unless(f"--runtime={host['Runtime']}", "another program would make the container", policy)
     if host.get("VolumeDriver") not in (None, "", "local"):
         yield from _unless(f"--volume-driver={host['VolumeDriver']}", "a plugin would reach into the host", policy)
+    for name in host.get("Links") or ():
+        yield from _unless(f"--link={name}", "it would get the variables of that container, secrets among them", policy)
+    for name, value in (host.get("Annotations") or {}).items():
+        yield from _unless(f"--annotation={name}={value}", "it would tell the program that makes containers", policy)
+    if (host.get("OomScoreAdj") or 0) < 0:
+        risk = "short of memory, the kernel would end others of this host instead of it"
+        yield from _unless(f"--oom-score-adj={host['OomScoreAdj']}", risk, policy)
+    if host.get("OomKillDisable"):
+        yield from _unless("--oom-kill-disable", "short of memory, it would hang and take others with it", policy)
+    if host.get("CpuRealtimeRuntime"):
+        risk = "it could keep a processor from everything else"
+        yield from _unless(f"--cpu-rt-runtime={host['CpuRealtimeRuntime']}", risk, policy)
+
+
+def _volumes(host: Mapping[str, Any], policy: Policy) -> Iterator[Refusal]:
+    """Volumes whose driver mounts something; a bind of a whole path is held against the folders like any mount."""
+    for mount in host.get("Mounts") or ():
+        driver, options = driver_of(mount)
+        kind, device = str(options.get("type") or "none"), str(options.get("device") or "")
+        bound = {"bind", "rbind"} & set(str(options.get("o") or "").split(","))
+        if driver != "local":
+            yield from _unless(f"--mount=volume-driver={driver}", "a plugin would reach into the host", policy)
+        elif options and kind != "tmpfs" and not (bound and device.startswith("/")):
+            risk = f"the host would mount {kind if kind != 'none' else device} for it"
+            yield from _unless(f"--mount=volume-opt=type={kind}", risk, policy)
 
 
 def _unless(flag: str, risk: str, policy: Policy) -> Iterator[Refusal]:

@@ -18,6 +18,12 @@ def refused(host: dict[str, Any], policy: dict[str, Any] | None = None, **asked:
     return [one.flag for one in refusals(Asked(body, **asked), Policy.model_validate(policy or {}), ("/srv/models",))]
 
 
+def volume(options: dict[str, str], driver: str | None = None) -> dict[str, Any]:
+    """A mount of a volume that its driver makes of `options`."""
+    made = {"Options": options} | ({"Name": driver} if driver else {})
+    return {"Mounts": [{"Type": "volume", "Target": "/x", "VolumeOptions": {"DriverConfig": made}}]}
+
+
 @pytest.mark.parametrize(
     ("host", "flag", "allowing"),
     [
@@ -48,6 +54,39 @@ def refused(host: dict[str, Any], policy: dict[str, Any] | None = None, **asked:
             {"mount_roots": ["/etc"]},
         ),
         ({"Binds": ["/run/docker.sock:/s"]}, "-v /run/docker.sock:/s", {"docker_socket": True}),
+        ({"Binds": ["/srv/models/docker.sock:/s"]}, "-v /srv/models/docker.sock:/s", {"docker_socket": True}),
+        ({"Binds": ["/srv/models/../../etc:/x"]}, "-v /srv/models/../../etc:/x", {"mount_roots": ["/etc"]}),
+        ({"Devices": [{"PathOnHost": "/dev/dri/../sda"}]}, "--device /dev/sda", {"devices": ["/dev/sda"]}),
+        (
+            {"DeviceRequests": [{"Driver": "cdi", "DeviceIDs": ["vendor.com/net=all", "nvidia.com/gpu=0"]}]},
+            "--device vendor.com/net=all",
+            {"devices": ["vendor.com/net=all"]},
+        ),
+        (
+            {"MaskedPaths": [], "ReadonlyPaths": []},
+            "--security-opt systempaths=unconfined",
+            {"security_options": ["systempaths=unconfined"]},
+        ),
+        ({"Links": ["db:db"]}, "--link=db:db", {"allow": ["--link"]}),
+        ({"Annotations": {"a": "b"}}, "--annotation=a=b", {"allow": ["--annotation"]}),
+        ({"OomScoreAdj": -1000}, "--oom-score-adj=-1000", {"allow": ["--oom-score-adj"]}),
+        ({"OomKillDisable": True}, "--oom-kill-disable", {"allow": ["--oom-kill-disable"]}),
+        ({"CpuRealtimeRuntime": 950000}, "--cpu-rt-runtime=950000", {"allow": ["--cpu-rt-runtime"]}),
+        (
+            volume({"type": "overlay", "device": "/srv/models", "o": "lowerdir=/etc"}),
+            "--mount=volume-opt=type=overlay",
+            {"allow": ["--mount=volume-opt=type=overlay"], "mount_roots": ["/srv/models"]},
+        ),
+        (
+            volume({"type": "none", "device": "etc", "o": "bind"}),
+            "--mount=volume-opt=type=none",
+            {"allow": ["--mount"]},
+        ),
+        (
+            volume({"mountpoint": "/etc"}, driver="local-persist"),
+            "--mount=volume-driver=local-persist",
+            {"allow": ["--mount=volume-driver=local-persist"]},
+        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -69,10 +108,22 @@ def test_a_right_is_refused_until_the_site_gives_it(host: dict[str, Any], flag: 
         {"Runtime": "nvidia", "SecurityOpt": ["no-new-privileges"]},
         {"Sysctls": {"net.core.somaxconn": "1"}},
         {"CapAdd": None, "Binds": None, "Mounts": None},
+        {"DeviceRequests": [{"Driver": "cdi", "DeviceIDs": ["nvidia.com/gpu=all"]}], "OomScoreAdj": 500},
+        {"DeviceRequests": [{"Driver": "", "DeviceIDs": ["GPU-1"]}], "MaskedPaths": None, "ReadonlyPaths": None},
+        volume({"type": "tmpfs", "device": "tmpfs"}),
     ],
 )
 def test_what_engines_usually_need_is_allowed(host: dict[str, Any]) -> None:
     assert refused(host) == []
+
+
+def test_the_socket_of_the_sites_own_engine_is_one_by_any_name() -> None:
+    launch = ["docker", "run", "-v", "/srv/models/engine:/x", "vllm/vllm-openai:v1", "--model", "m"]
+    host = {"host": "unix:///srv/models/engine"}
+    with pytest.raises(PolicyRefused, match="engine's socket"):
+        plan(bare(launch), settings=settings(docker=host))
+    made = plan(bare(launch), settings=settings(docker=host, policy={"docker_socket": True}))
+    assert "/srv/models/engine" in made.mount_roots
 
 
 def test_host_ipc_can_be_taken_away() -> None:
@@ -101,6 +152,13 @@ def test_a_volume_that_is_a_bind_in_disguise_is_one() -> None:
         ("/home/op/.cache/huggingface", True),
         ("/home/op/.config/x", False),
         ("$GRAFT/x", True),
+        ("/srv//models/./x/", True),
+        ("/srv/models/..", False),
+        ("/srv/models/../../etc", False),
+        ("//etc", False),
+        ("/home/op/.", False),
+        ("/home/op/a/../.ssh", False),
+        ("/home/op/../../root", False),
     ],
 )
 def test_mounts_are_held_against_whole_folders(source: str, allowed: bool) -> None:
@@ -109,7 +167,7 @@ def test_mounts_are_held_against_whole_folders(source: str, allowed: bool) -> No
     assert (list(refuse_mounts([Mount(source, f"-v {source}:/x")], roots, False)) == []) is allowed
 
 
-@pytest.mark.parametrize("value", ["/", "/etc", "/usr/", "/var", "relative", ""])
+@pytest.mark.parametrize("value", ["/", "/etc", "/usr/", "/var", "relative", "", "/srv/..", "//etc", "/etc/."])
 def test_a_variable_cannot_open_the_host(value: str) -> None:
     assert roots_of([], {"X": value}) == ()
 
