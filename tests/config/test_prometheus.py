@@ -31,6 +31,30 @@ def alerts() -> list[dict[str, Any]]:
     return [rule for group in read("rules.yaml")["groups"] for rule in group["rules"] if "alert" in rule]
 
 
+def recorded() -> dict[str, str]:
+    """Every recording rule: its name and what it is made of."""
+    return {rule["record"]: rule["expr"] for group in read("rules.yaml")["groups"] for rule in group["rules"] if
+            "record" in rule}  # fmt: skip
+
+
+def metrics_of(expression: str) -> set[str]:
+    """The agent's own metrics that an expression reads, also through recorded ones."""
+    for name, made_of in recorded().items():
+        expression = expression.replace(name, made_of)
+    assert ":" not in re.sub(r'"[^"]*"', "", expression), "a recorded name that nothing records"
+    return set(re.findall(r"recipe_agent_\w+", expression))
+
+
+def labels_of(expression: str) -> set[str]:
+    return TARGET_LABELS.union(*(FAMILIES[name].labels for name in metrics_of(expression)))
+
+
+def anchors(text: str) -> dict[str, str]:
+    """Each section of a Markdown text by its anchor, as GitHub makes them of single words."""
+    parts = re.split(r"^## (\S+)$", text, flags=re.MULTILINE)
+    return {name.lower(): body for name, body in zip(parts[1::2], parts[2::2], strict=True)}
+
+
 @pytest.mark.prometheus
 @pytest.mark.parametrize(
     "words",
@@ -48,7 +72,7 @@ def test_promtool_would_notice_a_rule_that_does_not_fire(prometheus_tools: Tools
     for name in ("rules.yaml", "rules_test.yaml"):
         shutil.copy(FOLDER / name, tmp_path)
     rules = tmp_path / "rules.yaml"
-    rules.write_text(rules.read_text().replace("stalls_total[5m]) > 0", "stalls_total[5m]) > 9"))
+    rules.write_text(rules.read_text().replace("[5m]) > 0", "[5m]) > 9"))
     assert prometheus_tools.promtool_run("test", "rules", tmp_path / "rules_test.yaml").returncode != 0
 
 
@@ -69,12 +93,31 @@ def test_every_metric_is_shown_and_no_other() -> None:
 @pytest.mark.parametrize("rule", alerts(), ids=lambda rule: str(rule["alert"]))
 def test_rules_name_metrics_and_labels_that_exist(rule: dict[str, Any]) -> None:
     """A misspelt metric never fires, and a label that is not there is an empty word in a message at night."""
-    used = set(re.findall(r"recipe_agent_\w+", rule["expr"]))
-    assert used <= set(FAMILIES)
-    labels = TARGET_LABELS.union(*(FAMILIES[name].labels for name in used))
-    assert set(re.findall(r"\$labels\.(\w+)", str(rule["annotations"]))) <= labels
-    assert set(rule["annotations"]) >= {"summary", "description"}
+    assert metrics_of(rule["expr"]) <= set(FAMILIES)
+    assert set(re.findall(r"\$labels\.(\w+)", str(rule["annotations"]))) <= labels_of(rule["expr"])
+    assert set(rule["annotations"]) == {"summary", "description", "runbook"}
     assert rule["labels"]["severity"] in {"info", "warning", "critical"}
+
+
+@pytest.mark.parametrize("expression", recorded().values(), ids=list(recorded()))
+def test_recorded_rules_are_made_of_metrics_that_exist(expression: str) -> None:
+    """A dashboard on a recorded name would be empty otherwise."""
+    assert metrics_of(expression) <= set(FAMILIES)
+
+
+@pytest.mark.parametrize("rule", alerts(), ids=lambda rule: str(rule["alert"]))
+def test_every_alert_has_its_section_in_the_runbook(rule: dict[str, Any]) -> None:
+    """Found by the link in the alert, with all four answers that a woken person wants."""
+    file, _, anchor = rule["annotations"]["runbook"].partition("#")
+    section = anchors((FOLDER / file).read_text())[anchor]
+    assert anchor == rule["alert"].lower()
+    for question in ("What it means.", "What the agent did.", "What to look at.", "What to do."):
+        assert f"**{question}**" in section
+
+
+def test_the_runbook_has_no_section_that_nothing_rings_for() -> None:
+    """A renamed alert takes its section along."""
+    assert set(anchors((FOLDER / "runbook.md").read_text())) == {rule["alert"].lower() for rule in alerts()}
 
 
 def test_every_alert_is_shown_to_fire_and_to_stay_silent() -> None:
