@@ -19,6 +19,8 @@ class Want:
     replaces: str | None = None
     sets: Mapping[str, str] = field(default_factory=dict)
     """The person's own values, for the next revision of the recipe."""
+    supervision: Supervision = Supervision.ACTIVE
+    """For a deployment that is new; one that is there keeps its own."""
 
 
 class NeedsForce(Refused):
@@ -38,6 +40,7 @@ def deploy(record: Deployment | None, want: Want, now: float) -> Deployment:
             accepted=want.accepted,
             replaces=want.replaces,
             sets=want.sets,
+            supervision=want.supervision,
             since=now,
             why="was asked for",
         )

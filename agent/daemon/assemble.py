@@ -110,6 +110,7 @@ async def assemble(parts: Parts) -> Daemon:
         exposition=exposition.text,
         snapshot=snapshots.take,
         host=lambda: host_json(parts),
+        settings=lambda: parts.settings,
         site=site.to_json,
         veil=parts.veil,
         verifier=verifier,

@@ -30,6 +30,7 @@ from agent.incident.veil import Veil
 from agent.metrics.board import Board
 from agent.metrics.snapshot import Snapshot
 from agent.plan.model import Plan
+from agent.settings.model import Settings
 from agent.version import VERSION
 
 log = structlog.get_logger()
@@ -61,6 +62,8 @@ class Offices:
     exposition: Callable[[], bytes]
     snapshot: Callable[[], Snapshot]
     host: Callable[[], Awaitable[Mapping[str, Any]]]
+    settings: Callable[[], Settings]
+    """Those in force now."""
     site: Callable[[], Mapping[str, Any]]
     """The settings in force: which files, and what of them is not."""
     veil: Veil
@@ -123,7 +126,8 @@ class DaemonDesk:
             raise UsageError(
                 why=f"{slug} cannot replace itself", advice="a new plan of it takes over without --replace"
             )
-        want = commands.Want(slug, plan.plan_id, terms.accepted, terms.replaces, dict(wanted.sets))
+        mode = Supervision(self._to.settings().supervision)
+        want = commands.Want(slug, plan.plan_id, terms.accepted, terms.replaces, dict(wanted.sets), mode)
         operation = await self._to.fleet.deploy(plan, want, by.text)
         details: dict[str, Any] = {"plan": plan.plan_id, "operation": operation.id}
         details |= {"accepted": list(terms.accepted)} if terms.accepted else {}
