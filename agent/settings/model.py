@@ -169,6 +169,42 @@ class Incidents(Section):
     max_bytes: Size = Field(2_000_000_000, ge=1_000_000, description="All incidents together; the oldest go first.")
 
 
+WORDS = {"host": "", "summary": "", "lines": "", "count": 0, "weight": ""}
+"""What the templates of a message may name."""
+
+
+def _template(text: str) -> str:
+    try:
+        text.format_map(WORDS)
+    except (KeyError, ValueError, IndexError, AttributeError) as error:
+        known = ", ".join(f"{{{word}}}" for word in WORDS)
+        raise ValueError(f"{text!r} is no template: {error}; it may name {known}") from None
+    return text
+
+
+Template = Annotated[str, AfterValidator(_template)]
+
+
+class Notifications(Section):
+    """Messages to people, for sites without Prometheus; `agentctl notify test` tries them."""
+
+    services: tuple[SecretFile, ...] = Field(
+        (),
+        description="Files with Apprise URLs, one a line (ntfy://…, slack://…, discord://…, tgram://…, mailto://…, "
+        "json://…). They hold keys, so they stand in files or credentials of the unit.",
+    )
+    group_s: Seconds = Field(15.0, ge=0, description="Troubles within so long are one message.")
+    repeat_s: Seconds = Field(
+        14_400.0, ge=60, description="A trouble of the same kind is told again only after so long; meanwhile it counts."
+    )
+    title: Template = Field("{host}: {summary}", description="A message's title.")
+    body: Template = Field("{lines}", description="Its text; templates may name host, summary, lines, count, weight.")
+    heartbeat: SecretFile | None = Field(
+        None, description="File with the URL of a dead-man switch, asked while every deployment is looked after."
+    )
+    heartbeat_s: Seconds = Field(60.0, ge=5, description="How often it is asked.")
+
+
 class Settings(Section):
     """The whole site file."""
 
@@ -193,3 +229,4 @@ class Settings(Section):
     budget: Budget = Budget()
     logs: Logs = Logs()
     incidents: Incidents = Incidents()
+    notifications: Notifications = Notifications()
