@@ -7,6 +7,9 @@ import socket
 import time
 from collections.abc import Mapping
 
+LONGEST_S = 1.0
+"""A manager whose queue is full for longer misses the message."""
+
 
 class SdNotify:
     """Does nothing where the service manager asked for nothing."""
@@ -35,6 +38,7 @@ class SdNotify:
         address = "\0" + self._address[1:] if self._address.startswith("@") else self._address
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as out:
+                out.settimeout(LONGEST_S)  # the loop waits meanwhile
                 out.sendto("\n".join(lines).encode(), address)
         except OSError:
             return

@@ -68,10 +68,13 @@ class Doors:
         self._tcp: TcpSide | None = None
 
     async def open(self) -> None:
-        """Raises what the site must mend: a port that is taken, a file that cannot be used."""
-        await self._open_unix(self._settings.paths.socket)
+        """Raises what the site must mend: a port that is taken, a file that cannot be used.
+
+        The unix socket comes last: who is answered there finds everything open.
+        """
         if self._settings.listen.port:
             await self._open_tcp(self._settings.listen)
+        await self._open_unix(self._settings.paths.socket)
 
     async def _open_unix(self, path: Path) -> None:
         """Everything is allowed here, to who may open the file: its owner and the group recipe-agent."""

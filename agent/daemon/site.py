@@ -35,7 +35,10 @@ def from_start(old: Settings, new: Settings) -> Settings:
 
 def differing(one: Settings, other: Settings) -> list[str]:
     """Dotted keys whose values differ."""
-    left, right = (dict(flatten(settings.model_dump(mode="json"))) for settings in (one, other))
+    left, right = (
+        {key: value for key, value in flatten(settings.model_dump(mode="json")) if value != {}}
+        for settings in (one, other)
+    )
     return sorted(key for key in left.keys() | right.keys() if left.get(key) != right.get(key))
 
 
