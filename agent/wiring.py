@@ -14,7 +14,7 @@ from agent.api.desk import Wanted
 from agent.clock import SystemClock
 from agent.container.port import Runtime
 from agent.errors import AgentError, InvalidInput
-from agent.host.port import GpuSource, HostSource, Processes, Sockets
+from agent.host.port import GpuSource, HostSource, KernelLog, Processes, SharedMemory, Sockets
 from agent.incident.veil import Veil
 from agent.plan.compile import compile_plan, image_references
 from agent.plan.inputs import Inputs, LocalImage
@@ -83,6 +83,18 @@ class Parts:
         from agent.adapters.procfs_processes import ProcProcesses
 
         return ProcProcesses(self.clock)
+
+    @cached_property
+    def kernel_log(self) -> KernelLog:
+        from agent.adapters.kernel_log import KernelRing
+
+        return KernelRing(self.clock)
+
+    @cached_property
+    def shared_memory(self) -> SharedMemory:
+        from agent.adapters.procfs_shm import ShmFiles
+
+        return ShmFiles(self.clock)
 
     @cached_property
     def sockets(self) -> Sockets:

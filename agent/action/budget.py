@@ -30,3 +30,18 @@ class Budget:
         if self.spent == 0 or not self.backoff:
             return 0.0
         return self.backoff[min(self.spent - 1, len(self.backoff) - 1)] * (1.0 + self.jitter)
+
+
+@dataclass(frozen=True, slots=True)
+class HostBudget:
+    """Restarts for faults over all deployments of a host: a host that fails must not restart everything for ever."""
+
+    restarts: int = 12
+    window: float = 3600.0
+
+    def wait(self, restarted: Sequence[float], now: float) -> float:
+        """Seconds until one more is allowed. `restarted`: when each was, in seconds of the same clock, oldest first."""
+        recent = [at for at in restarted if now - at < self.window]
+        if len(recent) < self.restarts:
+            return 0.0
+        return recent[len(recent) - self.restarts] + self.window - now if self.restarts else self.window

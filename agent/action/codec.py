@@ -7,7 +7,7 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from agent.action.operation import Operation
-from agent.action.record import Deployment, Desired, Fault, Reason, State, Supervision, Takedown
+from agent.action.record import Deployment, Desired, Fault, Held, Reason, State, Supervision, Takedown
 from agent.errors import InvalidInput
 from agent.verdict.model import Remedy
 
@@ -27,6 +27,8 @@ def record_from_json(data: Mapping[str, Any]) -> Deployment:
         values["fault"] = fault_from_json(values["fault"]) if values.get("fault") else None
         values["takedown"] = takedown_from_json(values["takedown"]) if values.get("takedown") else None
         values["restarts"] = tuple(values.get("restarts", ()))
+        values["starts"] = tuple(held_from_json(one) for one in values.get("starts", ()))
+        values["shared"] = tuple((str(name), int(inode)) for name, inode in values.get("shared", ()))
         values["accepted"] = tuple(values.get("accepted", ()))
         return Deployment(**values)
     except (TypeError, ValueError, KeyError) as error:
@@ -42,6 +44,12 @@ def takedown_from_json(data: Mapping[str, Any]) -> Takedown:
     values = known(Takedown, data)
     survivors = tuple((int(pid), int(start)) for pid, start in values.get("members", ()))
     return Takedown(**{**values, "reason": Reason(values["reason"]), "members": survivors})
+
+
+def held_from_json(data: Mapping[str, Any]) -> Held:
+    values = known(Held, data)
+    files = values.get("files")
+    return Held(**{**values, "files": tuple(files) if files is not None else None})
 
 
 def operation_from_json(data: Mapping[str, Any]) -> Operation:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from agent.action.budget import Budget
+from agent.action.leak import leak
 from agent.action.model import (
     Abort,
     AskCanary,
@@ -94,6 +95,8 @@ def begin(record: Deployment, seen: Seen) -> Step:
     if record.backoff_until is not None and seen.now.mono < record.backoff_until:
         left = record.backoff_until - seen.now.mono
         return Wait(record.backoff_until, f"waits {left:.0f} s more before restart {len(record.restarts)}")
+    if seen.broken:
+        return Settle(State.QUARANTINED, f"{seen.broken}; mend that, then agentctl start --force {record.slug}")
     if (first := prepare(record)) is not None:
         return first
     if record.replaces is not None and seen.other != "rests":
@@ -170,6 +173,10 @@ def restart(record: Deployment, verdict: Verdict, seen: Seen) -> Step:
     if verdict.failure is FailureClass.PORT and record.port_failures >= PORT_TRIES:
         tried = f"{verdict.why}; tried {PORT_TRIES} times, free the port and start it again"
         return give_up(record, State.FAILED, tried)
+    if seen.broken:
+        return give_up(record, State.QUARANTINED, f"{verdict.why}; not restarted into a broken host: {seen.broken}")
+    if (lost := leak(record.starts)) is not None:
+        return give_up(record, State.QUARANTINED, f"{verdict.why}; not restarted: {lost}; reboot the host")
     budget = budget_of(record, seen)
     if budget.left == 0:
         spent = (
@@ -177,6 +184,9 @@ def restart(record: Deployment, verdict: Verdict, seen: Seen) -> Step:
             "look at the incidents, then agentctl start --force"
         )
         return give_up(record, State.QUARANTINED, spent)
+    if seen.host_wait > 0:
+        host = f"all deployments of this host together were restarted too often, {seen.host_wait / 60:.0f} min to wait"
+        return Nothing(f"{verdict.why}; {host}")
     return Stop(Reason.FAULT, verdict.why)
 
 

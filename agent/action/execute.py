@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,9 +19,10 @@ from agent.action.model import (
     Signal,
     Start,
     Step,
+    Sweep,
     Yield,
 )
-from agent.action.record import Deployment
+from agent.action.record import Deployment, Held
 from agent.action.seen import Seen, Survivor
 from agent.action.transition import Outcome
 from agent.container.port import ContainerSpec, Runtime
@@ -46,8 +47,10 @@ class Work:
     abort: Callable[[bool], Awaitable[str]]
     """Abort requests (narrow or everything); the word for what was tried."""
     kill: Callable[[Survivor], Awaitable[None]]
-    held: Callable[[], Awaitable[tuple[Mapping[str, int], int | None]]]
-    """GPU memory in use by UUID, and the host's available memory, now."""
+    held: Callable[[], Awaitable[Held]]
+    """What of the host is in use now."""
+    sweep: Callable[[tuple[tuple[str, int], ...]], Awaitable[str]]
+    """Remove files of /dev/shm by name and inode; what could not be, in words."""
     make_room: Callable[[str], Awaitable[None]]
     """Ask another deployment to stop, for this one."""
     bring_back: Callable[[str], Awaitable[None]]
@@ -84,6 +87,8 @@ async def execute(step: Step, record: Deployment, seen: Seen, work: Work) -> Out
         case BringBack(slug=slug):
             await work.bring_back(slug)
             return Outcome()
+        case Sweep(files=files):
+            return Outcome(note=await work.sweep(files))
         case Remove(container=container):
             return await remove(record, container, seen, work)
         case _:
@@ -133,14 +138,14 @@ async def prepare_image(record: Deployment, work: Work) -> Outcome:
 
 async def create(record: Deployment, generation: int, work: Work) -> Outcome:
     """Create, never start: a kill in between is found by the labels."""
-    baseline, host = await work.held()
+    held = await work.held()
     try:
         container = await work.runtime.create(await work.spec(record, generation))
     except AgentError as error:
         if isinstance(error, RuntimeTrouble) and error.retryable:
             raise
         return Outcome(refused=error.text, error=error.as_dict())
-    return Outcome(container=container, baseline=baseline, host=host)
+    return Outcome(container=container, held=held)
 
 
 async def start(container: str, work: Work) -> Outcome:

@@ -98,6 +98,14 @@ class EndOrphans:
 
 
 @dataclass(frozen=True, slots=True)
+class Sweep:
+    """Remove the files that the container left in the host's /dev/shm: its own, and mapped by nobody."""
+
+    files: tuple[tuple[str, int], ...]
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Remove:
     """Save the whole log, then remove an exited container."""
 
@@ -166,6 +174,7 @@ Step = (
     | Released
     | Signal
     | EndOrphans
+    | Sweep
     | Remove
     | Wait
     | Settle

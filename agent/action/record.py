@@ -106,6 +106,24 @@ class Takedown:
     container: str | None = None
     """Its id, for what outlives it."""
     orphans_ended_at: float | None = None
+    swept: bool = False
+    """Its files in /dev/shm were looked for and removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What of the host was in use just before a start: what a release is held against. Bytes; None is not known."""
+
+    cards: Mapping[str, int] = field(default_factory=dict)
+    """GPU memory in use by UUID."""
+    host: int | None = None
+    """Memory available (MemAvailable)."""
+    anonymous: int | None = None
+    """Memory of processes (AnonPages)."""
+    shared: int | None = None
+    """Shared memory and tmpfs (Shmem)."""
+    files: tuple[int, ...] | None = None
+    """Inodes of the files in /dev/shm; None where it was not looked at, or they were too many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +132,8 @@ class Deployment:
 
     `generation` is the highest one that was ever asked of the runtime: it is written before the container is created.
     `checked` and `imaged` are ids of the plan whose preflight and image are done for the coming start.
-    `baseline` is the GPU memory in use (bytes by UUID) and `host` the memory available just before the last start.
+    `starts`: what was in use before each of the last starts of this boot, oldest first. `shared`: name and inode of
+    each file in the host's /dev/shm that appeared since the last start and that the engine's processes had mapped.
     `backoff_until` is on CLOCK_MONOTONIC; every other time is seconds since the epoch and is only shown.
     """
 
@@ -141,8 +160,8 @@ class Deployment:
     imaged: str | None = None
     backoff_until: float | None = None
     accepted: tuple[str, ...] = ()
-    baseline: Mapping[str, int] = field(default_factory=dict)
-    host: int | None = None
+    starts: tuple[Held, ...] = ()
+    shared: tuple[tuple[str, int], ...] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
     """Counters that outlive the agent: `stalls.busy`, `restarts.stalled`, `incidents.dead`, …"""
     proved: int = 0
@@ -164,6 +183,11 @@ class Deployment:
     def target(self) -> str:
         """The plan that the next start will use."""
         return self.next_plan or self.plan_id
+
+    @property
+    def held(self) -> Held:
+        """Before the last start."""
+        return self.starts[-1] if self.starts else Held()
 
     def at(self, state: State, why: str, now: float) -> Deployment:
         """In `state` for the reason `why`; `since` moves only when the state does."""

@@ -5,20 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from agent.action.record import Deployment, Takedown
+from agent.action.record import Deployment, Held, Takedown
 from agent.action.seen import Release, Survivor
 from agent.container.port import ContainerView, Runtime
 from agent.engines.model import FailureClass
 from agent.host.gpu import Gpu
-from agent.host.port import GpuSource, Processes, Sockets
+from agent.host.model import HostMemory
+from agent.host.port import GpuSource, HostSource, Processes, Sockets
 from agent.host.process import Process
-from agent.host.reading import Known, Unknown
+from agent.host.reading import Known, Unknown, value_of
 from agent.plan.model import Plan
 from agent.preflight.ports import published
 from agent.quantity import Bytes
 
 GPU_TOLERANCE = Bytes.mib(256)
 """What a card may hold more than before the start: display servers and other tenants move by less than this."""
+
+HOST_TOLERANCE = Bytes.gib(2)
+HOST_SHARE = 20
+"""Caches of the kernel that are not counted as available move by less than 2 GiB, or a twentieth of the memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +34,7 @@ class Proof:
     sockets: Sockets
     processes: Processes
     gpus: GpuSource
+    host: HostSource
 
 
 async def prove(proof: Proof, plan: Plan, record: Deployment) -> Release:
@@ -39,7 +45,48 @@ async def prove(proof: Proof, plan: Plan, record: Deployment) -> Release:
     if not without_port(record):
         await ports_held(proof, plan, held, unknown)
     await cards_held(proof, plan, record, held, unknown)
-    return Release(tuple(held), tuple(unknown))
+    memory = value_of(await proof.host.memory()) if record.held.host is not None else None
+    if memory is None:
+        return Release(tuple(held), unknown=tuple(unknown))
+    kept = memory_held(memory, record.held, needed(plan))
+    return Release((*held, *kept.held), kept.late, (*unknown, *kept.unknown))
+
+
+def needed(plan: Plan) -> int:
+    """The memory that a start wants available, by the plan's own statement; 0 where it states none."""
+    found = [int(one.need) for one in plan.requirements if one.id == "memory.available" and isinstance(one.need, Bytes)]
+    return max(found, default=0)
+
+
+def memory_held(now: HostMemory, before: Held, need: int) -> Release:
+    """The host's memory against what was available before the start.
+
+    Less is only held against the engine as far as other processes and tmpfs do not explain it. It blocks where a start
+    would not find what the plan states; else it is waited for, and told when it does not come back: engines that lose
+    a little at every cycle are caught by their trend (`agent.action.leak`).
+    """
+    available = value_of(now.available)
+    if available is None or before.host is None:
+        return Release(unknown=("host memory: it does not say what is available",))
+    tolerance = max(HOST_TOLERANCE, (value_of(now.total) or 0) // HOST_SHARE)
+    short = before.host - available
+    if short <= tolerance:
+        return Release()
+    told = f"host memory: {available} available, {Bytes(before.host)} before the start"
+    if short - explained(now, before) <= tolerance:
+        return Release(unknown=(f"{told}, which other processes or tmpfs explain",))
+    told += ", and no process holds the rest"
+    return Release(held=(told,)) if available < need else Release(late=(told,))
+
+
+def explained(now: HostMemory, before: Held) -> int:
+    """What others have taken since: memory of processes, and files in memory."""
+    grown = 0
+    for reading, was in ((now.anonymous, before.anonymous), (now.shared, before.shared)):
+        value = value_of(reading)
+        if value is not None and was is not None:
+            grown += max(0, value - was)
+    return grown
 
 
 def without_port(record: Deployment) -> bool:
@@ -77,7 +124,7 @@ async def cards_held(proof: Proof, plan: Plan, record: Deployment, held: list[st
         return
     for gpu in reading.value:
         if gpu.uuid in plan.gpus:
-            card_held(gpu, record.baseline.get(gpu.uuid), held, unknown)
+            card_held(gpu, record.held.cards.get(gpu.uuid), held, unknown)
 
 
 def card_held(gpu: Gpu, before: int | None, held: list[str], unknown: list[str]) -> None:

@@ -15,6 +15,8 @@ class Release:
     """Whether what a container held is free again. `held` says what is not, one sentence each."""
 
     held: tuple[str, ...] = ()
+    late: tuple[str, ...] = ()
+    """What is waited for and does not block in the end: a start may go well without it."""
     unknown: tuple[str, ...] = ()
     """What could not be looked at; it does not block, and it is said."""
 
@@ -52,6 +54,14 @@ class Seen:
     survivors: tuple[Survivor, ...] = ()
     members: tuple[tuple[int, int], ...] = ()
     """Pid and start time of the container's processes at the last look at them."""
+    shared: tuple[tuple[str, int], ...] = ()
+    """Files in the host's /dev/shm that its processes had mapped and that were not there before its start."""
+    swept: tuple[tuple[str, int], ...] = ()
+    """Those of the record's that are still there now that the container is gone, and mapped by nobody."""
+    broken: str = ""
+    """What is wrong with the host or a card of this deployment that no start can mend."""
+    host_wait: float = 0.0
+    """Seconds until the restarts of all deployments together allow one more."""
     clients: int | None = None
     other: str = ""
     """The deployment that this one replaces: `runs`, `leaves` or `rests`; empty when it replaces none."""

@@ -12,11 +12,13 @@ from agent.action.model import (
     Settle,
     Signal,
     Step,
+    Sweep,
 )
 from agent.action.record import Deployment, Reason, State, Takedown
 from agent.action.seen import Seen
 from agent.container.port import ContainerView, RunState
 
+NAMED = 5
 ALIVE = frozenset({RunState.RUNNING, RunState.PAUSED, RunState.RESTARTING})
 
 
@@ -28,6 +30,10 @@ def take_down(record: Deployment, down: Takedown, seen: Seen) -> Step:
         return end_leftover(down, seen.leftovers[0], seen)
     if seen.survivors:
         return end_survivors(down, seen)
+    if seen.swept and not down.swept:
+        names = ", ".join(name for name, _ in seen.swept[:NAMED])
+        more = f" and {len(seen.swept) - NAMED} more" if len(seen.swept) > NAMED else ""
+        return Sweep(seen.swept, f"removes what the container left in /dev/shm: {names}{more}")
     return prove_release(record, down, seen)
 
 
@@ -123,16 +129,18 @@ def prove_release(record: Deployment, down: Takedown, seen: Seen) -> Step:
     release = seen.release
     if release is None:
         return Nothing("looks whether everything is released")
-    if not release.proven:
-        waited = seen.now.mono - (down.removed_at or begun(down, seen))
-        held = "; ".join(release.held)
+    waited = seen.now.mono - (down.removed_at or begun(down, seen))
+    if release.held or (release.late and waited < seen.watch.release.value):
+        held = "; ".join((*release.held, *release.late))
         if waited < seen.watch.release.value:
             return Nothing(f"waits for the release ({waited:.0f} of {seen.watch.release.value:.0f} s): {held}")
         return Settle(
             State.QUARANTINED,
             f"not released within {seen.watch.release.value:.0f} s: {held}; end what holds it or reboot the host",
         )
-    unseen = f" (not looked at: {'; '.join(release.unknown)})" if release.unknown else ""
+    told = [f"not looked at: {'; '.join(release.unknown)}"] if release.unknown else []
+    told += [f"not back: {'; '.join(release.late)}"] if release.late else []
+    unseen = f" ({'; '.join(told)})" if told else ""
     return finish(record, down, unseen)
 
 

@@ -27,15 +27,18 @@ from agent.action.model import (
     Start,
     Step,
     Stop,
+    Sweep,
     Wait,
 )
-from agent.action.record import RESTING, Deployment, Desired, Fault, Reason, State, Supervision, Takedown
+from agent.action.record import RESTING, Deployment, Desired, Fault, Held, Reason, State, Supervision, Takedown
 from agent.action.seen import Seen
 from agent.engines.model import FailureClass
 from agent.preflight.model import Finding
 from agent.verdict.model import Judged, Verdict
 
 SERVING = frozenset({Judged.READY, Judged.BUSY})
+KEPT_STARTS = 8
+KEPT_SHARED = 256
 LOOK_AGAIN_S = 60.0
 """After a refusal of a start that nobody waits for."""
 
@@ -53,8 +56,8 @@ class Outcome:
     note: str = ""
     """What did not go as it should and does not stop the step."""
     aborted: str = ""
-    baseline: Mapping[str, int] = field(default_factory=dict)
-    host: int | None = None
+    held: Held = field(default_factory=Held)
+    """What was in use before the container was created."""
 
 
 def look(record: Deployment, seen: Seen, elapsed: float) -> Deployment:
@@ -64,6 +67,8 @@ def look(record: Deployment, seen: Seen, elapsed: float) -> Deployment:
         if record.takedown is not None or record.state in RESTING:
             return record
         return record.at(State.UNOBSERVABLE, f"cannot look: {seen.unreachable}", seen.now.wall)
+    if seen.shared:
+        record = replace(record, shared=tuple(dict.fromkeys((*record.shared, *seen.shared)))[-KEPT_SHARED:])
     if record.takedown is not None:
         return look_down(record, record.takedown, seen)
     if verdict is None or record.started_at is None:
@@ -75,7 +80,8 @@ def look(record: Deployment, seen: Seen, elapsed: float) -> Deployment:
     if seen.proved:
         record = replace(record, proved=record.generation)
     record = count_faults(record, verdict)
-    record = record.at(State(verdict.state.value), verdict.why, seen.now.wall)
+    why = f"{verdict.why}; beware: {seen.broken}" if seen.broken and not verdict.fault else verdict.why
+    record = record.at(State(verdict.state.value), why, seen.now.wall)
     if verdict.state in SERVING or moves(verdict, seen):
         return prove_health(record, seen, elapsed)
     return record if verdict.fault else replace(record, fault=None, would=None)
@@ -221,10 +227,11 @@ def finish(record: Deployment, step: Step, outcome: Outcome, seen: Seen, jitter:
             return evidenced(record, kind, outcome, seen)
         case Abort() if record.fault is not None:
             return replace(record, fault=replace(record.fault, abort_tried=outcome.aborted, abort_at=seen.now.mono))
+        case Sweep() if record.takedown is not None:
+            return replace(record, shared=(), takedown=replace(record.takedown, swept=True))
         case Remove():
-            return with_down(replace(record, container=None), removed_at=seen.now.mono).at(
-                State.RELEASING, step.why, now
-            )
+            gone = with_down(replace(record, container=None), removed_at=seen.now.mono)
+            return gone.at(State.RELEASING, step.why, now)
         case Released():
             return released(record, step, seen, jitter)
         case RollBack(plan_id=plan_id):
@@ -262,8 +269,8 @@ def created(record: Deployment, generation: int, outcome: Outcome) -> Deployment
         container=outcome.container,
         plan_id=record.target,
         next_plan=None,
-        baseline=outcome.baseline,
-        host=outcome.host,
+        starts=(*record.starts, outcome.held)[-KEPT_STARTS:],
+        shared=(),
         fault=None,
     )
 

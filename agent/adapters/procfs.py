@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.clock import Instant
+from agent.host.process import Connection
 from agent.host.reading import Known, Reading, Unknown
 
 _CONTAINER = re.compile(r"[0-9a-f]{64}")
@@ -138,6 +139,26 @@ def parse_tcp(text: str) -> list[TcpRow]:
 def _tcp_row(field: list[str]) -> TcpRow:
     address, _, port = field[1].partition(":")
     return TcpRow(_address(address), int(port, 16), int(field[3], 16), int(field[9]))
+
+
+STATES = {
+    0x01: "ESTABLISHED", 0x02: "SYN_SENT", 0x03: "SYN_RECV", 0x04: "FIN_WAIT1", 0x05: "FIN_WAIT2", 0x06: "TIME_WAIT",
+    0x07: "CLOSE", 0x08: "CLOSE_WAIT", 0x09: "LAST_ACK", 0x0A: "LISTEN", 0x0B: "CLOSING",
+}  # fmt: skip
+
+
+def parse_connections(text: str, port: int) -> list[Connection]:
+    """The rows whose local port it is, with their other ends; those that only listen have none and are left out."""
+    found = []
+    for line in text.splitlines()[1:]:
+        field = line.split()
+        state = int(field[3], 16) if field else LISTEN
+        if state == LISTEN or int(field[1].partition(":")[2], 16) != port:
+            continue
+        address, _, peer_port = field[2].partition(":")
+        word = STATES.get(state, f"state {state}")
+        found.append(Connection(word, _address(address), int(peer_port, 16), accepted=field[9] != "0"))
+    return found
 
 
 def _address(digits: str) -> str:

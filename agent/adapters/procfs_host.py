@@ -71,6 +71,7 @@ class ProcHost:
             shared=_size(keys, "Shmem", now),
             hugepages=_hugepages(keys, now),
             oom_kills=kills,
+            anonymous=_size(keys, "AnonPages", now),
         )
         return Known(memory, now)
 

@@ -5,9 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 from agent.adapters.aside import Aside
-from agent.adapters.procfs import CLOSE_WAIT, ESTABLISHED, LISTEN, TcpRow, open_files, parse_tcp, pids, read
+from agent.adapters.procfs import (
+    CLOSE_WAIT,
+    ESTABLISHED,
+    LISTEN,
+    TcpRow,
+    open_files,
+    parse_connections,
+    parse_tcp,
+    pids,
+    read,
+)
 from agent.clock import Clock
-from agent.host.process import Listener, PortConnections
+from agent.host.process import Connection, Listener, PortConnections
 from agent.host.reading import Known, Reading, Unknown
 
 
@@ -21,6 +31,9 @@ class ProcSockets:
 
     async def connections(self, pid: int, port: int) -> Reading[PortConnections]:
         return await self._aside.look(lambda: self._connections(pid, port))
+
+    async def table(self, pid: int, port: int) -> Reading[tuple[Connection, ...]]:
+        return await self._aside.look(lambda: self._table(pid, port))
 
     async def listeners(self, port: int, pid: int | None = None) -> Reading[tuple[Listener, ...]]:
         return await self._aside.look(lambda: self._listeners(port, pid))
@@ -37,6 +50,12 @@ class ProcSockets:
         )
         return Known(counted, rows.at)
 
+    def _table(self, pid: int, port: int) -> Reading[tuple[Connection, ...]]:
+        text = self._tables(str(pid))
+        if isinstance(text, Unknown):
+            return text
+        return Known(tuple(row for table in text.value for row in parse_connections(table, port)), text.at)
+
     def _listeners(self, port: int, pid: int | None) -> Reading[tuple[Listener, ...]]:
         rows = self._rows("self" if pid is None else str(pid), port)
         if isinstance(rows, Unknown):
@@ -49,13 +68,18 @@ class ProcSockets:
 
     def _rows(self, pid: str, port: int) -> Reading[list[TcpRow]]:
         """Rows whose local port it is. The remote port never counts: on loopback both ends of a connection show."""
+        text = self._tables(pid)
+        if isinstance(text, Unknown):
+            return text
+        return Known([row for table in text.value for row in parse_tcp(table) if row.port == port], text.at)
+
+    def _tables(self, pid: str) -> Reading[tuple[str, str]]:
+        """The tables of both families as they are; a kernel without IPv6 has no tcp6."""
         now = self._clock.now()
         four, six = (read(self._proc / pid / "net" / name, now) for name in ("tcp", "tcp6"))
         if isinstance(four, Unknown):
             return four
-        # A kernel without IPv6 has no tcp6.
-        text = [four.value, six.value if isinstance(six, Known) else ""]
-        return Known([row for table in text for row in parse_tcp(table) if row.port == port], now)
+        return Known((four.value, six.value if isinstance(six, Known) else ""), now)
 
     def _holders(self, inodes: set[int]) -> dict[int, Reading[int]]:
         """Socket inode → the lowest pid that has it open."""

@@ -7,18 +7,21 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from agent.action.budget import HostBudget
 from agent.action.execute import Work
-from agent.action.record import Deployment
+from agent.action.record import Deployment, Held
 from agent.action.seen import Seen, Survivor
 from agent.adapters.http_probe import HttpProbe
 from agent.adapters.http_stream import HttpStreams
 from agent.adapters.preflight_facts_links import LinkFile
 from agent.adapters.procfs_signal import kill_process
+from agent.adapters.python_stacks import stacks
 from agent.adapters.sqlite_store import SqliteStore
 from agent.container.body import SECRET, LogBounds, spec_for
 from agent.container.labels import Identity
 from agent.container.port import ContainerSpec
 from agent.daemon.desk import DaemonDesk, Offices
+from agent.daemon.evidence import Means as WitnessMeans
 from agent.daemon.evidence import Witnesses
 from agent.daemon.fleet import Fleet, Making
 from agent.daemon.hostlock import keep_host
@@ -28,12 +31,13 @@ from agent.daemon.loop import Loop, Rooms, running_of
 from agent.daemon.mounts import allowed_mounts
 from agent.daemon.newimage import parser_takes_it
 from agent.daemon.observe import Eyes, Observer
+from agent.daemon.recipes import document_of, keep_document
 from agent.daemon.site import SiteState
 from agent.daemon.verification import Means, Verifier
 from agent.engines.api_key import api_key_of
 from agent.errors import Refused
 from agent.host.model import Host
-from agent.host.reading import Known, value_of
+from agent.host.reading import Known, Reading, value_of
 from agent.image.ensure import ensure, to_run
 from agent.incident.model import Case, Incident
 from agent.metrics.board import Board
@@ -44,6 +48,7 @@ from agent.plan.model import ContainerPlan, Plan
 from agent.plan.tojson import plan_from_json, to_json
 from agent.preflight.credit import Running
 from agent.preflight.model import Finding
+from agent.quantity import Bytes
 from agent.samples.take import Sources
 from agent.verify.plausible import limits_of
 from agent.version import VERSION
@@ -85,6 +90,8 @@ async def assemble(parts: Parts) -> Daemon:
     watch.watched = {"state": str(paths.state), "cache": str(paths.cache)}
     snapshots = Snapshots(fleet, watch)
     fleet.on_board = snapshots.see
+    fleet.trouble, fleet.forgive, watch.on_trouble = watch.trouble, watch.forgive, fleet.beware
+    fleet.host_budget = lambda: HostBudget(parts.settings.budget.host_restarts)
     exposition = Exposition(snapshots.take)
     site = SiteState()
     verifier = Verifier(
@@ -113,6 +120,7 @@ async def assemble(parts: Parts) -> Daemon:
         settings=lambda: parts.settings,
         site=site.to_json,
         veil=parts.veil,
+        keep_document=partial(keep_document, paths),
         verifier=verifier,
         incidents=paths.state / "incidents",
         logs=paths.state / "logs",
@@ -199,6 +207,7 @@ class LoopMaker:
             learned=self._of.store.learned,
             learn=self._of.store.learn,
             wake=lambda: fleet.wake(slug),
+            shared_memory=parts.shared_memory,
             standing=fleet.standing,
         )
         observer = Observer(eyes, plan)
@@ -209,6 +218,8 @@ class LoopMaker:
             boot_id=fleet.boot_id,
             publish=fleet.publish,
             told=fleet.told,
+            broken=fleet.broken,
+            host_wait=fleet.host_wait,
         )
         work = DeploymentWork(self._of, observer, slug)
         return Loop(record, plan, observer, work.work(), rooms)
@@ -240,6 +251,7 @@ class DeploymentWork:
             abort=self._observer.abort,
             kill=self._kill,
             held=self._held,
+            sweep=parts.shared_memory.remove,
             make_room=lambda slug: self._of.fleet.make_room(slug, self._slug),
             bring_back=self._of.fleet.bring_back,
             logs=parts.settings.paths.state / "logs",
@@ -292,21 +304,47 @@ class DeploymentWork:
 
     async def _evidence(self, case: Case, brief: bool) -> Incident:
         parts = self._of.parts
-        witnesses = Witnesses(
-            parts.runtime(self._observer.plan.runtime), self._of.probe, parts.gpus, parts.host, parts.processes
-        ).behind(parts.veil)
+        plan = self._observer.plan
+        means = WitnessMeans(
+            runtime=parts.runtime(plan.runtime),
+            probe=self._of.probe,
+            gpus=parts.gpus,
+            host=parts.host,
+            processes=parts.processes,
+            sockets=parts.sockets,
+            kernel=parts.kernel_log,
+            stacks=stacks,
+            recipe=partial(document_of, parts.settings.paths, plan.recipe),
+            veil=parts.veil,
+        )
         shelf = parts.settings.paths.state / "incidents"
-        plan = to_json(self._observer.plan)
-        return await witnesses.keep(shelf, self._observer, case, plan, parts.clock, brief=brief)
+        witnesses = Witnesses(means, self._observer)
+        return await witnesses.keep(shelf, case, to_json(plan), parts.clock, brief=brief)
 
     async def _kill(self, survivor: Survivor) -> None:
         kill_process(survivor.pid, survivor.start_time)
 
-    async def _held(self) -> tuple[Mapping[str, int], int | None]:
-        """GPU memory by card and the host's available memory, just before a start."""
+    async def _held(self) -> Held:
+        """What of the host is in use just before a start."""
         parts = self._of.parts
         cards = value_of(await parts.gpus.read()) or ()
         used = {gpu.uuid: int(gpu.memory_used.value) for gpu in cards if isinstance(gpu.memory_used, Known)}
         memory = value_of(await parts.host.memory())
-        available = value_of(memory.available) if memory else None
-        return used, int(available) if available is not None else None
+        return Held(
+            cards=used,
+            host=size(memory.available) if memory else None,
+            anonymous=size(memory.anonymous) if memory else None,
+            shared=size(memory.shared) if memory else None,
+            files=value_of(await parts.shared_memory.files()) if self._shares_memory() else None,
+        )
+
+    def _shares_memory(self) -> bool:
+        """Whether the engine has the host's own /dev/shm; a container's private one goes with it."""
+        plan = self._observer.plan
+        host = plan.container.body.get("HostConfig") or {} if plan.container else {}
+        return plan.runtime == "process" or host.get("IpcMode") == "host"
+
+
+def size(reading: Reading[Bytes]) -> int | None:
+    value = value_of(reading)
+    return int(value) if value is not None else None

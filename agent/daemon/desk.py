@@ -67,6 +67,8 @@ class Offices:
     site: Callable[[], Mapping[str, Any]]
     """The settings in force: which files, and what of them is not."""
     veil: Veil
+    keep_document: Callable[[bytes], Awaitable[None]]
+    """Keeps a recipe that a client sent: it is in no source."""
     verifier: Verifier
     incidents: Path
     logs: Path
@@ -128,6 +130,8 @@ class DaemonDesk:
             )
         mode = Supervision(self._to.settings().supervision)
         want = commands.Want(slug, plan.plan_id, terms.accepted, terms.replaces, dict(wanted.sets), mode)
+        if wanted.document is not None:
+            await self._to.keep_document(wanted.document)
         operation = await self._to.fleet.deploy(plan, want, by.text)
         details: dict[str, Any] = {"plan": plan.plan_id, "operation": operation.id}
         details |= {"accepted": list(terms.accepted)} if terms.accepted else {}
@@ -175,6 +179,8 @@ class DaemonDesk:
             "restart": lambda record: commands.restart(record, drain, now),
             "remove": lambda record: commands.remove(record, drain, now),
         }
+        if verb == "start" and options.get("force"):
+            self._to.fleet.forgive(self._to.fleet.loop(slug).plan.gpus)
         operation = await self._to.fleet.ask(slug, verb, wishes[verb], by.text)
         given = {key: value for key, value in options.items() if value}
         await self._audit(verb, slug, by, given | {"operation": operation.id})

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,6 +14,7 @@ from typing import Any
 import structlog
 
 from agent.action import commands
+from agent.action.budget import HostBudget
 from agent.action.conflicts import no_conflict
 from agent.action.operation import DEPLOY, RESTART, START, Operation, begun, fail, follow, interrupted
 from agent.action.record import RESTING, Deployment, Desired, State, Supervision
@@ -67,6 +69,13 @@ class Fleet:
         self._clock = clock
         self.boot_id = boot_id
         self.tick_s: float | None = None
+        self.trouble: Callable[[Collection[str], Collection[str]], str] = lambda _cards, _accepted: ""
+        """What is wrong with cards, or the host, that no start can mend."""
+        self.forgive: Callable[[Collection[str]], None] = lambda _: None
+        """A person has dealt with what the driver reported of these cards."""
+        self.host_budget: Callable[[], HostBudget] = HostBudget
+        self._restarted: deque[float] = deque(maxlen=1000)
+        """When deployments were restarted for a fault, on CLOCK_MONOTONIC."""
         self.on_board: Callable[[Board], None] = lambda _: None
         """Sees every board as it is published."""
         self._making: Making | None = None
@@ -188,6 +197,7 @@ class Fleet:
         slug = board.record.slug
         self.tick_s = board.tick_s if board.tick_s is not None else self.tick_s
         before = self.boards.get(slug)
+        self._count_restarts(before, board)
         self.boards[slug] = board
         self.on_board(board)
         first = slug not in self._turned
@@ -197,6 +207,24 @@ class Fleet:
             self._tasks_of_operations.add(task)
             task.add_done_callback(self._tasks_of_operations.discard)
         self._notify()
+
+    def _count_restarts(self, before: Board | None, board: Board) -> None:
+        grown = len(board.record.restarts) - len(before.record.restarts) if before is not None else 0
+        self._restarted.extend([self._clock.now().mono] * max(0, grown))
+
+    def host_wait(self) -> float:
+        """Seconds until the restarts of all deployments together allow one more."""
+        return self.host_budget().wait(tuple(self._restarted), self._clock.now().mono)
+
+    def broken(self, plan: Plan, record: Deployment) -> str:
+        return self.trouble(plan.gpus, record.accepted)
+
+    async def beware(self, card: str, why: str) -> None:
+        """Something is wrong with a card, or with the host: told to every deployment that it concerns."""
+        slugs = [slug for slug, loop in self.loops.items() if card in loop.plan.gpus or (not card and loop.plan.gpus)]
+        for slug in slugs or [""]:
+            await self.tell(slug, "host", why, {"card": card} if card else {})
+            self.wake(slug)
 
     def told(self, event: Event) -> None:
         """Pass an event on to whoever listens; a listener that does not keep up loses the oldest."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from typing import TypeVar
 
 import structlog
 
+from agent.action.host_trouble import HostTrouble, forgiven, looked, noted
 from agent.clock import Clock
 from agent.container.port import Runtime
 from agent.errors import AgentError
@@ -48,6 +49,10 @@ class HostWatch:
         """Called with every reading of the cards."""
         self._xids: Counter[tuple[str, int]] = Counter()
         self._cards: tuple[Gpu, ...] = ()
+        self._trouble = HostTrouble()
+        self.on_trouble: Callable[[str, str], Awaitable[None]] | None = None
+        """Called with a card's UUID (empty: the whole host) and a sentence when something new is wrong."""
+        self._telling: set[asyncio.Future[None]] = set()
         self.collectors: dict[str, CollectorFigures] = {}
         self.memory_available: float | None = None
         self.driver_skew: bool | None = None
@@ -75,6 +80,7 @@ class HostWatch:
         self.driver_skew = value_of((await self._gpus.driver()).skewed) if self._cards else None
         if self.on_cards is not None and self._cards:
             await self.on_cards(self._cards)
+        await self._judge(gpus)
         held = value_of(memory)
         available = held.available if held is not None else Unknown("the memory was not read")
         self.memory_available = float(available.value) if isinstance(available, Known) else None
@@ -86,6 +92,24 @@ class HostWatch:
                                         paths.items()))  # fmt: skip
         known = {name: value_of(space) for name, space in zip(paths, spaces, strict=True)}
         self.folders = {name: folder_figures(space) for name, space in known.items() if space is not None}
+
+    def trouble(self, cards: Collection[str], accepted: Collection[str]) -> str:
+        """What is wrong with these cards or the host that no start can mend; empty for nothing."""
+        return self._trouble.of(cards, accepted)
+
+    def forgive(self, cards: Collection[str]) -> None:
+        """A person has dealt with what the driver reported of these cards."""
+        self._trouble = forgiven(self._trouble, cards)
+
+    async def _judge(self, gpus: Reading[tuple[Gpu, ...]]) -> None:
+        """Before the next start fails: running engines go on for days on a host on which none can be started."""
+        if isinstance(gpus, Unknown):
+            return
+        before, driver = self._trouble.told, await self._gpus.driver()
+        self._trouble = looked(self._trouble, gpus.value, driver)
+        for key, why in self._trouble.told.items():
+            if before.get(key) != why and key not in self._trouble.xids and self.on_trouble is not None:
+                await self.on_trouble(key, why)
 
     async def _ask(self, runtime: Runtime) -> Reading[object]:
         try:
@@ -109,6 +133,13 @@ class HostWatch:
         log.warning("xid", uuid=event.uuid, pci=event.pci, xid=event.data)
         self._xids[(event.uuid, event.data)] += 1
         self._on_xid(Xid(event.uuid, event.data))
+        before = self._trouble.told
+        self._trouble = noted(self._trouble, event.uuid, event.data)
+        why = self._trouble.told.get(event.uuid)
+        if why is not None and before.get(event.uuid) != why and self.on_trouble is not None:
+            task = asyncio.ensure_future(self.on_trouble(event.uuid, why))
+            self._telling.add(task)
+            task.add_done_callback(self._telling.discard)
 
     def cards(self) -> tuple[CardFigures, ...]:
         """The last readings, as the exposition takes them."""

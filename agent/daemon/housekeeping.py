@@ -3,27 +3,49 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 
 import structlog
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
+from agent.clock import Instant
 from agent.daemon.assemble import Daemon
 from agent.incident.shelf import tidy
 
 log = structlog.get_logger()
+FOR_EVER_DAYS = 36_500
+JUMP_S = 3600.0
+DISTRUST_S = 86_400.0
+
+
+class Steadiness:
+    """Whether the wall clock can be trusted with the age of evidence: after a jump of it, not for a day."""
+
+    def __init__(self) -> None:
+        self._last: Instant | None = None
+        self._until = 0.0
+
+    def by_age(self, now: Instant) -> bool:
+        """Whether evidence may be removed for its age now."""
+        last, self._last = self._last, now
+        if last is not None and abs((now.wall - last.wall) - (now.mono - last.mono)) > JUMP_S:
+            self._until = now.mono + DISTRUST_S
+            log.warning("clock_was_set", by_s=round((now.wall - last.wall) - (now.mono - last.mono)))
+        return now.mono >= self._until
 
 
 class Housekeeping:
-    """Retention of evidence, once an hour."""
+    """Retention of evidence, at the start and once an hour."""
 
     def __init__(self, daemon: Daemon) -> None:
         self._daemon = daemon
+        self._steady = Steadiness()
         # a job that is late is run once, never twice at a time, and never dropped
         defaults = {"max_instances": 1, "coalesce": True, "misfire_grace_time": None}
         self._scheduler = AsyncIOScheduler(job_defaults=defaults, timezone="UTC")
 
     def start(self) -> None:
-        self._scheduler.add_job(self._tidy, "interval", hours=1, id="tidy")
+        self._scheduler.add_job(self._tidy, "interval", hours=1, id="tidy", next_run_time=datetime.now(UTC))
         self._scheduler.start()
 
     def stop(self) -> None:
@@ -35,7 +57,8 @@ class Housekeeping:
         shelf = settings.paths.state / "incidents"
         keep = settings.incidents
         try:
-            removed = await asyncio.to_thread(tidy, shelf, keep.keep_days, keep.max_bytes)
+            days = keep.keep_days if self._steady.by_age(self._daemon.parts.clock.now()) else FOR_EVER_DAYS
+            removed = await asyncio.to_thread(tidy, shelf, days, keep.max_bytes)
         except OSError as error:
             log.warning("tidy_failed", reason=str(error))
             return

@@ -63,6 +63,10 @@ class Rooms:
     boot_id: str
     publish: Callable[[Board], None]
     told: Callable[[Event], None]
+    broken: Callable[[Plan, Deployment], str] = lambda _plan, _record: ""
+    """What is wrong with the host or the plan's cards that no start can mend; empty for nothing."""
+    host_wait: Callable[[], float] = lambda: 0.0
+    """Seconds until the restarts of all deployments together allow one more."""
 
 
 def running_of(container: ContainerView, plan: Plan, processes: tuple[tuple[int, int], ...]) -> Running:
@@ -198,6 +202,8 @@ class Loop:
 
     async def _see_more(self, seen: Seen, container: ContainerView | None) -> Seen:
         """The engine where it should run, what is left of it where it is taken down."""
+        rooms = self._rooms
+        seen = replace(seen, broken=rooms.broken(self.plan, self.record), host_wait=rooms.host_wait())
         if self.record.replaces is not None:
             seen = replace(seen, other=self._observer.standing(self.record.replaces))
         if self.record.takedown is not None:

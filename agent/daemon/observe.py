@@ -20,6 +20,7 @@ from agent.engines.dialect import Dialect
 from agent.engines.model import EngineKind, EngineLaunch, Phase
 from agent.engines.registry import dialect_of
 from agent.errors import AgentError, RuntimeTrouble
+from agent.host.port import SharedMemory
 from agent.host.process import Process
 from agent.host.reading import Known
 from agent.plan.model import Plan
@@ -36,6 +37,7 @@ from agent.verdict.model import Verdict
 
 log = structlog.get_logger()
 LEARN_EVERY_S = 3600.0
+SHARED_EVERY_S = 60.0
 LAST_WORDS_S = 5.0
 """How long a judgement of an exit waits for the end of the log, which has its reason."""
 
@@ -54,6 +56,7 @@ class Eyes:
     learn: Callable[[str, Mapping[str, float]], Awaitable[None]]
     """Keeps what it measured now."""
     wake: Callable[[], None]
+    shared_memory: SharedMemory
     standing: Callable[[str], str]
     """Whether another deployment `runs`, `leaves` or `rests`."""
 
@@ -81,6 +84,7 @@ class Observer:
         self._xids: list[Xid] = []
         self._sampled: Instant | None = None
         self._state: object = None
+        self._shared_at: Instant | None = None
         self._learned: Instant | None = None
 
     @property
@@ -136,6 +140,7 @@ class Observer:
         return replace(
             seen,
             verdict=self.verdict,
+            shared=await self._shared(record, seen.now),
             canary_out=self._canary_task is not None,
             proved=self._shown is not None and self._shown[0],
             members=members(self.tree),
@@ -157,7 +162,7 @@ class Observer:
             return
         self._attended = (container.id, container.started_at)
         self.verdict, self.window, self.tree, self._canary = None, None, (), None
-        self._learned = None
+        self._learned, self._shared_at = None, None
         wall = container.started_at or record.started_at or now.wall
         started = Instant(mono=now.mono - max(0.0, now.wall - wall), wall=wall)
         self._builder = self._new_window(started, record, now, await self._eyes.learned(record.slug))
@@ -316,23 +321,42 @@ class Observer:
         """What a take-down needs to know: clients and processes while it runs, survivors and the release after."""
         container = seen.container
         if container is not None and container.running and container.pid is not None:
-            return await self._still_running(seen, container.pid)
+            return await self._still_running(seen, container.pid, record)
         if record.takedown is None or (container is None and seen.leftovers):
             return seen
         proof = Proof(
-            self._eyes.runtime, self._eyes.sources.sockets, self._eyes.sources.processes, self._eyes.sources.gpus
+            self._eyes.runtime,
+            self._eyes.sources.sockets,
+            self._eyes.sources.processes,
+            self._eyes.sources.gpus,
+            self._eyes.sources.host,
         )
         left = await survivors(proof, record.takedown)
-        release = await prove(proof, plan, record) if container is None and not left else None
-        return replace(seen, survivors=left, release=release)
+        if container is not None or left:
+            return replace(seen, survivors=left)
+        unused = await self._eyes.shared_memory.unused(record.shared) if record.shared else None
+        swept = unused.value if isinstance(unused, Known) else ()
+        return replace(seen, swept=swept, release=await prove(proof, plan, record))
 
-    async def _still_running(self, seen: Seen, pid: int) -> Seen:
+    async def _still_running(self, seen: Seen, pid: int, record: Deployment) -> Seen:
         reading = await self._eyes.sources.processes.tree(pid)
         if isinstance(reading, Known):
             self.tree = reading.value
         connections = await count_connections(self._eyes.sources, self._subject(seen.container), pid)
         clients = connections.established if isinstance(connections, Connections) else None
-        return replace(seen, members=members(self.tree), clients=clients)
+        self._shared_at = None  # the last chance to see what is its own
+        shared = await self._shared(record, seen.now)
+        return replace(seen, members=members(self.tree), clients=clients, shared=shared)
+
+    async def _shared(self, record: Deployment, now: Instant) -> tuple[tuple[str, int], ...]:
+        """Its own files in the host's /dev/shm, looked for now and then: an engine that is killed leaves them there."""
+        before = record.held.files
+        due = self._shared_at is None or now - self._shared_at >= SHARED_EVERY_S
+        if before is None or not due or not self.tree:
+            return ()
+        self._shared_at = now
+        found = await self._eyes.shared_memory.mapped([process.pid for process in self.tree])
+        return tuple(one for one in found.value if one[1] not in before) if isinstance(found, Known) else ()
 
     async def close(self) -> None:
         await cancelled(self._canary_task, self._trial)

@@ -10,6 +10,8 @@ from agent.host.gpu import Gpu
 from agent.host.reading import Known, Reading, Unknown, as_json, to_json
 from agent.quantity import Bytes
 
+NOT_READ = Unknown("it was not read")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostMemory:
@@ -28,6 +30,8 @@ class HostMemory:
     shared: Reading[Bytes]
     hugepages: Reading[Bytes]
     oom_kills: Reading[int]
+    anonymous: Reading[Bytes] = NOT_READ
+    """Memory of processes that no file backs (AnonPages)."""
 
     def to_json(self) -> dict[str, Any]:
         return _json_of(self)

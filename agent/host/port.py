@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Protocol
 
 from agent.host.gpu import Gpu, GpuEvent
 from agent.host.model import DiskSpace, Driver, HostFacts, HostMemory
-from agent.host.process import Holders, Listener, PortConnections, Process
+from agent.host.process import Connection, Holders, Listener, PortConnections, Process
 from agent.host.reading import Known, Reading
 
 
@@ -73,11 +73,43 @@ class Processes(Protocol):
         ...
 
 
+class KernelLog(Protocol):
+    """The kernel's log."""
+
+    async def lines(self) -> Reading[tuple[str, ...]]:
+        """Its last lines about drivers, killed processes and hung tasks, oldest first, each with its time."""
+        ...
+
+
+class SharedMemory(Protocol):
+    """The host's own /dev/shm. A file is its name and its inode."""
+
+    async def files(self) -> Reading[tuple[int, ...]]:
+        """Inodes of all that is there."""
+        ...
+
+    async def mapped(self, processes: Collection[int]) -> Reading[tuple[tuple[str, int], ...]]:
+        """What those processes have mapped of it; less where one may not be looked into."""
+        ...
+
+    async def unused(self, files: Collection[tuple[str, int]]) -> Reading[tuple[tuple[str, int], ...]]:
+        """Those of `files` that are still there and that no process has mapped; Unknown where that cannot be told."""
+        ...
+
+    async def remove(self, files: Collection[tuple[str, int]]) -> str:
+        """Remove them; what could not be, in words, else nothing."""
+        ...
+
+
 class Sockets(Protocol):
     """TCP as seen from the network namespace of a process (any user may look)."""
 
     async def connections(self, pid: int, port: int) -> Reading[PortConnections]:
         """Connections to local `port` in the network namespace of `pid`, over IPv4 and IPv6."""
+        ...
+
+    async def table(self, pid: int, port: int) -> Reading[tuple[Connection, ...]]:
+        """Each connection whose local port it is, as seen from the namespace of `pid`."""
         ...
 
     async def listeners(self, port: int, pid: int | None = None) -> Reading[tuple[Listener, ...]]:

@@ -83,6 +83,17 @@ class PortConnections:
 
 
 @dataclass(frozen=True, slots=True)
+class Connection:
+    """One TCP connection: who is at the other end, and in which state (`ESTABLISHED`, `CLOSE_WAIT`, …)."""
+
+    state: str
+    peer: str
+    peer_port: int
+    accepted: bool
+    """Whether a process of the engine has it; a stopped server's backlog has connections that nobody has."""
+
+
+@dataclass(frozen=True, slots=True)
 class Listener:
     """Who listens on a port. `address` as `0.0.0.0`, `127.0.0.1`, `::`."""
 

@@ -16,6 +16,7 @@ from agent.incident.redact import redact, redact_text
 
 DEADLINE_S = 30.0
 LARGEST_PIECE = 32 << 20
+LARGEST_INCIDENT = 96 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ async def keep(
     started = time.monotonic()
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(gather(name, source, deadline_s, hide)) for name, source in sources.items()]
-    pieces = [task.result() for task in tasks]
+    pieces = fitting([task.result() for task in tasks])
     incident = Incident(
         id=case.id,
         slug=case.slug,
@@ -61,23 +62,51 @@ async def gather(name: str, source: Gather, deadline_s: float, hide: Callable[[s
     """One piece. A source that breaks must not cost the others, whatever it raises of the family."""
     try:
         async with asyncio.timeout(deadline_s):
-            raw = await source()
+            return await asyncio.to_thread(clean, name, await source(), hide)
     except TimeoutError:
         return Piece(name, None, f"not to be had within {deadline_s:.0f} s")
     except (AgentError, OSError, ValueError) as error:
         return Piece(name, None, redact_text(hide(str(error) or type(error).__name__)))
-    return Piece(name, await asyncio.to_thread(clean, name, raw, hide))
 
 
-def clean(name: str, raw: str | bytes, hide: Callable[[str], str] = str) -> bytes:
+def fitting(pieces: list[Piece]) -> list[Piece]:
+    """All of them as far as one incident may hold; the smaller ones first, since the largest is the most repetitive."""
+    room, kept = LARGEST_INCIDENT, set()
+    for piece in sorted(pieces, key=lambda one: len(one.data or b"")):
+        if piece.data is not None and len(piece.data) <= room:
+            kept.add(piece.name)
+            room -= len(piece.data)
+    left_out = f"left out: with its {{}} bytes the incident would be larger than {LARGEST_INCIDENT}"
+    return [
+        one if one.data is None or one.name in kept else Piece(one.name, None, left_out.format(len(one.data)))
+        for one in pieces
+    ]
+
+
+def clean(name: str, raw: str | bytes, hide: Callable[[str], str] = str) -> Piece:
     """Without secrets, and no larger than a piece may be: the end is kept, since that is where things broke."""
     text = hide(raw if isinstance(raw, str) else raw.decode("utf-8", "replace"))
     if name.endswith(".json"):
-        return json.dumps(redact(json.loads(text)), indent=1).encode()[:LARGEST_PIECE]
+        data = json.dumps(redact(json.loads(text)), indent=1).encode()
+        too_large = f"its {len(data)} bytes are more than a piece may have, and half of it would be no JSON"
+        return Piece(name, data) if len(data) <= LARGEST_PIECE else Piece(name, None, too_large)
     if name.endswith(".jsonl"):  # value by value, so that every line stays JSON
         lines = [json.dumps(redact(json.loads(line))) for line in text.splitlines() if line.strip()]
-        return "\n".join(lines).encode()[:LARGEST_PIECE]
-    return redact_text(text[-LARGEST_PIECE:]).encode()
+        return Piece(name, "\n".join(newest(lines)).encode())
+    return Piece(name, redact_text(text[-LARGEST_PIECE:]).encode()[-LARGEST_PIECE:])
+
+
+def newest(lines: list[str]) -> list[str]:
+    """The first line, which is a recording's head, and of the others as many of the last as fit."""
+    if not lines:
+        return []
+    room, kept = LARGEST_PIECE - len(lines[0].encode()), list[str]()
+    for line in reversed(lines[1:]):
+        room -= len(line.encode()) + 1
+        if room < 0:
+            break
+        kept.append(line)
+    return [lines[0], *reversed(kept)]
 
 
 def write(shelf: Path, case: Case, incident: Incident, pieces: list[Piece]) -> None:

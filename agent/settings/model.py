@@ -148,6 +148,9 @@ class Budget(Section):
     """Restarts."""
 
     restarts: int = Field(3, ge=0, description="Restarts since the last proven healthy time.")
+    host_restarts: int = Field(
+        12, ge=1, description="Restarts for faults within an hour, all deployments together; further ones wait."
+    )
     backoff_s: tuple[Annotated[Seconds, Field(ge=0)], ...] = Field(
         (10.0, 30.0, 60.0, 120.0, 300.0), description="Waits before the second, third, … restart of one budget."
     )

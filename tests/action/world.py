@@ -10,7 +10,7 @@ from agent.action.adopt import adopt
 from agent.action.codec import record_from_json, record_to_json
 from agent.action.decide import decide
 from agent.action.model import Create, Nothing, Remove, SaveEvidence, Signal, Start, Step, Wait
-from agent.action.record import Deployment
+from agent.action.record import Deployment, Held
 from agent.action.seen import Release, Seen
 from agent.action.transition import Outcome, finish, intend, look
 from agent.clock import Instant
@@ -59,6 +59,8 @@ class World:
     release: Release = field(default_factory=Release)
     boot: str = BOOT
     other: str = ""
+    held: Callable[[int], Held] = lambda _: Held()
+    """Starts so far → what is in use before the next."""
     disk: str = ""
     containers: dict[str, ContainerView] = field(default_factory=dict)
     clock: float = 1000.0
@@ -131,7 +133,7 @@ class World:
                 self.containers[key] = view
                 self.created.append(generation)
                 self.most_at_once = max(self.most_at_once, len(self.containers))
-                return Outcome(container=key)
+                return Outcome(container=key, held=self.held(len(self.created) - 1))
             case Start(container=key):
                 self.containers[key] = replace(
                     self.containers[key], state=RunState.RUNNING, pid=7, started_at=self.clock + self.wall

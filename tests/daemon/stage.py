@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from agent.action import commands
+from agent.action.budget import HostBudget
 from agent.action.codec import record_from_json
 from agent.action.execute import Work
-from agent.action.record import Deployment, State
+from agent.action.record import Deployment, Held, State
 from agent.action.seen import Seen, Survivor
 from agent.container.body import LogBounds, spec_for
 from agent.container.labels import Identity
@@ -147,6 +148,34 @@ class StageHost:
         return Driver(version=none, kernel_module=none, userland=none, cuda=none)
 
 
+class StageMemory:
+    """The stage's /dev/shm: name and inode of each file, and which process has it mapped."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self.there: dict[tuple[str, int], int | None] = {}
+
+    async def files(self) -> Reading[tuple[int, ...]]:
+        return Known(tuple(inode for _, inode in self.there), self._stage.clock.now())
+
+    async def mapped(self, processes: Collection[int]) -> Reading[tuple[tuple[str, int], ...]]:
+        found = tuple(file for file, pid in self.there.items() if pid in processes)
+        return Known(found, self._stage.clock.now())
+
+    async def unused(self, files: Collection[tuple[str, int]]) -> Reading[tuple[tuple[str, int], ...]]:
+        alive = {box.view.pid for box in self._stage.world.boxes.values()}
+        found = tuple(file for file in files if file in self.there and self.there[file] not in alive)
+        return Known(found, self._stage.clock.now())
+
+    async def remove(self, files: Collection[tuple[str, int]]) -> str:
+        async def go() -> None:
+            for file in files:
+                self.there.pop(file, None)
+
+        await self._stage.trap.around("sweep", go)
+        return ""
+
+
 def process(pid: int) -> Process:
     none: Unknown = Unknown("not on this stage")
     return Process(
@@ -208,10 +237,16 @@ class Stage:
     trap: Trap = field(default_factory=Trap)
     agent: Agent | None = None
     steps: list[str] = field(default_factory=list)
+    held: Callable[[], Held] = Held
+    """What is in use before a start."""
+    trouble: str = ""
+    """What is wrong with the host."""
+    host_restarts: int = 100
 
     def __post_init__(self) -> None:
         self.world = FakeWorld(self.clock, images=[IMAGE])
         self.host = StageHost(self)
+        self.shm = StageMemory(self)
         self.most_running = 0
         self.created: list[tuple[str, int]] = []
 
@@ -222,6 +257,8 @@ class Stage:
         asyncio.get_running_loop().set_exception_handler(all_but_kills)
         store, runtime = DiskStore(self.disk, self.trap), TrappedRuntime(self.world, self.trap)
         fleet = Fleet({"docker": runtime}, store, self.clock, self.boot_id)
+        fleet.trouble = lambda _cards, _accepted: self.trouble
+        fleet.host_budget = lambda: HostBudget(self.host_restarts)
         self.agent = Agent(fleet, store, self.trap)
         making = Making(loop=partial(self._loop, fleet, store, runtime), plan_to_json=to_json,
                         plan_from_json=plan_from_json)  # fmt: skip
@@ -252,16 +289,17 @@ class Stage:
         sources = Sources(StageProbe(self), host, host, host, host, self.clock)
         eyes = Eyes(
             sources=sources, runtime=runtime, key_of=lambda _: None, plan_of=fleet.plan_of, learned=store.learned,
-            learn=store.learn, wake=lambda: fleet.wake(slug), standing=fleet.standing,
+            learn=store.learn, wake=lambda: fleet.wake(slug), shared_memory=self.shm, standing=fleet.standing,
         )  # fmt: skip
         observer = Observer(eyes, plan)
         rooms = Rooms(
             runtime=runtime, store=store, clock=self.clock, boot_id=self.boot_id, publish=fleet.publish,
-            told=fleet.told,
+            told=fleet.told, broken=fleet.broken, host_wait=fleet.host_wait,
         )  # fmt: skip
         work = Work(
             runtime=runtime, spec=partial(self._spec, fleet), check=partial(self._check, fleet), image=self._image,
             evidence=self._evidence, abort=observer.abort, kill=self._kill, held=self._held,
+            sweep=self.shm.remove,
             make_room=lambda other: fleet.make_room(other, slug), bring_back=fleet.bring_back,
             logs=self.folder / "logs",
         )  # fmt: skip
@@ -296,8 +334,8 @@ class Stage:
 
         await self.trap.around("kill", end)
 
-    async def _held(self) -> tuple[Mapping[str, int], int | None]:
-        return {}, None
+    async def _held(self) -> Held:
+        return self.held()
 
     # -- time ---------------------------------------------------------------------------------------------------------
 

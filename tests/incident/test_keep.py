@@ -108,3 +108,40 @@ def test_what_a_killed_agent_left_unfinished_goes(tmp_path: Path) -> None:
     os.utime(young, (9000.0, 9000.0))
     assert tidy(tmp_path, keep_days=90, max_bytes=1, now=10_000.0) == []
     assert (old.exists(), young.exists()) == (False, True)
+
+
+async def test_too_much_is_cut_where_it_may_be_and_left_out_where_half_would_be_broken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Text keeps its end, a recording its head and its newest lines, JSON is whole or missing; the sum is bounded."""
+    monkeypatch.setattr("agent.incident.keep.LARGEST_PIECE", 1000)
+    monkeypatch.setattr("agent.incident.keep.LARGEST_INCIDENT", 2300)
+
+    async def window() -> str:
+        return "\n".join(["{}", *(json.dumps({"t": number, "container": "exited"}) for number in range(200))])
+
+    async def large() -> str:
+        return json.dumps(list(range(1000)))
+
+    async def log() -> str:
+        return "first\n" + "middle\n" * 1000 + "last"
+
+    sources = {"window.jsonl": window, "inspect.json": large, "log.txt": log, "kernel.txt": text, "stacks.txt": log}
+    incident = await keep(tmp_path, case(), sources)
+    folder = tmp_path / incident.id
+    lines = (folder / "window.jsonl").read_text().splitlines()
+    assert lines[0] == "{}"
+    assert json.loads(lines[-1])["t"] == 199
+    assert (folder / "log.txt").read_text().endswith("last")
+    assert "no JSON" in incident.missing["inspect.json"]
+    assert sum(incident.evidence.values()) <= 2300
+    assert "left out" in incident.missing["stacks.txt"]
+
+
+async def test_a_source_that_gives_broken_json_costs_only_itself(tmp_path: Path) -> None:
+    async def broken() -> str:
+        return "{no json"
+
+    incident = await keep(tmp_path, case(), {"plan.json": broken, "log.txt": text})
+    assert set(incident.evidence) == {"log.txt"}
+    assert "plan.json" in incident.missing
