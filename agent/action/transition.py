@@ -37,6 +37,8 @@ from agent.preflight.model import Finding
 from agent.verdict.model import Judged, Verdict
 
 SERVING = frozenset({Judged.READY, Judged.BUSY})
+UNSURE = frozenset({Judged.SUSPECT, Judged.UNOBSERVABLE})
+"""What ends no fault: its evidence is on file, and a look that could not be sure must not have it gathered again."""
 KEPT_STARTS = 8
 KEPT_SHARED = 256
 LOOK_AGAIN_S = 60.0
@@ -84,7 +86,9 @@ def look(record: Deployment, seen: Seen, elapsed: float) -> Deployment:
     record = record.at(State(verdict.state.value), why, seen.now.wall)
     if verdict.state in SERVING or moves(verdict, seen):
         return prove_health(record, seen, elapsed)
-    return record if verdict.fault else replace(record, fault=None, would=None)
+    if verdict.fault or verdict.state in UNSURE:
+        return record
+    return replace(record, fault=None, would=None)
 
 
 def look_down(record: Deployment, down: Takedown, seen: Seen) -> Deployment:

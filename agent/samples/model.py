@@ -168,9 +168,9 @@ class Window:
     def now(self) -> Instant:
         return self.samples[-1].at
 
-    def tail(self, seconds: float) -> tuple[Sample, ...]:
-        """The samples of the last so many seconds, oldest first; the newest always."""
-        first = len(self.samples) - 1
+    def tail(self, seconds: float, least: int = 1) -> tuple[Sample, ...]:
+        """The samples of the last so many seconds, oldest first; the newest `least` always, as far as there are any."""
+        first = max(0, len(self.samples) - least)
         while first > 0 and self.now - self.samples[first - 1].at <= seconds:
             first -= 1
         return self.samples[first:]

@@ -30,8 +30,8 @@ KEPT_XIDS = 100
 STALE_FAILURE_S = 60.0
 """A failure line that tokens followed for so long was not the end of the engine."""
 GAP_PERIODS = 3.0
-GAP_S = 15.0
-"""So long a tick may take on a loaded host without being taken for a gap in which nobody looked."""
+GAP_S = 45.0
+"""So long a tick may take without being taken for a gap in which nobody looked: evidence is gathered for up to 30 s."""
 IDLE_POWER = "idle_power_w."
 ABSENT = frozenset({Miss.REFUSED, Miss.TIMEOUT, Miss.BROKEN, Miss.GONE})
 

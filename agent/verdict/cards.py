@@ -53,12 +53,12 @@ def still(case: Case) -> bool:
 
 def throughout(case: Case, holds: Callable[[GpuSample], bool]) -> bool:
     """It holds for all cards in every sample of the last half minute that looked at them, two at least."""
-    looks = [cards(sample) for sample in case.window.tail(LOOK_S) if cards(sample)]
+    looks = [cards(sample) for sample in case.window.tail(LOOK_S, least=2) if cards(sample)]
     return len(looks) >= 2 and all(holds(gpu) for look in looks for gpu in look)
 
 
 def quiet(case: Case) -> bool:
     """The container's processes use no processor time worth the word, known over the last half minute."""
-    tail = case.window.tail(LOOK_S)
+    tail = case.window.tail(LOOK_S, least=2)
     rates = [cpu_cores(first, second) for first, second in pairwise(tail)]
     return bool(rates) and all(rate is not None and rate < QUIET_CORES for rate in rates)

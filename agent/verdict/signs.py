@@ -73,8 +73,8 @@ def stuck(case: Case) -> str:
 
 
 def throughout(case: Case, pids: Callable[[Activity], Sequence[int]]) -> set[int]:
-    """Those in every sample of the last ten seconds, two at least."""
-    tail = case.window.tail(max(STUCK_S, 2 * case.watch.period.value))
+    """Those in every sample of the last ten seconds, two at least: the one before a pause in the looking counts too."""
+    tail = case.window.tail(max(STUCK_S, 2 * case.watch.period.value), least=2)
     seen = [set(pids(sample.activity)) for sample in tail if isinstance(sample.activity, Activity)]
     return set.intersection(*seen) if len(seen) >= 2 else set()
 

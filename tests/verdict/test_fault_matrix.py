@@ -14,7 +14,7 @@ from agent.plan.windows import derive
 from agent.verdict.model import Judged, Remedy
 from tests.verdict import scenarios as s
 from tests.verdict.rows import STARTUP, SUSPECT, Loud, Quiet, must_fire, must_not_fire
-from tests.verdict.series import Series, World, faults, pp4_watch, states, timeline
+from tests.verdict.series import Series, World, faults, first_fault, pp4_watch, states, timeline
 
 DEEPINFER = EngineLaunch(EngineKind.VLLM, port=8000, health="/health", metrics="/metrics", max_model_len=1_048_576)
 DEEPINFER_WATCH = derive(
@@ -235,6 +235,16 @@ def test_silence_without_a_derived_window_is_told_and_nothing_more(case: Loud):
     ticks = Series(case.script, case.fault + 2000, **how).play()
     assert not [tick for tick in faults(ticks) if tick.verdict.kind == "busy"], timeline(ticks)
     assert {Judged.SUSPECT, Judged.UNOBSERVABLE} & set(states(ticks)), timeline(ticks)
+
+
+@pytest.mark.parametrize("case", LOUD, ids=lambda case: case.row)
+def test_a_fault_is_still_one_after_its_evidence_was_gathered(case: Loud):
+    """Nobody looks for half a minute then; the next look must not take the engine for a mere riddle again."""
+    first = first_fault(Series(case.script, case.fault + case.within + 60, **case.how).play())
+    assert first is not None
+    how = {**case.how, "blackout": (first.at + 5.0, first.at + 35.0)}
+    ticks = Series(case.script, first.at + 60, **how).play()
+    assert {tick.verdict.kind for tick in ticks if tick.at > first.at} == {first.verdict.kind}, timeline(ticks)
 
 
 @pytest.mark.parametrize("period", [1.0, 5.0, 10.0, 17.0])
