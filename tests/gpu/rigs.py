@@ -1,0 +1,58 @@
+"""A site with the host's cards, for the end-to-end rig, and recipes whose engine holds a card."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.e2e import recipes
+from tests.e2e.rig import Rig
+from tests.gpu.box import DRIVER, HERE, PREFIX, Box, HostEngine, simulator_folder, writes
+from tests.lab.children import free_port
+from tests.lab.place import REPOSITORY
+
+
+@contextmanager
+def running(folder: Path, engine: HostEngine | None) -> Iterator[Rig]:
+    """A rig on the host's own Engine (None: plain processes) whose daemon answers."""
+    more = {"LD_LIBRARY_PATH": f"{DRIVER}:{os.environ.get('LD_LIBRARY_PATH', '')}"} if DRIVER.is_dir() else {}
+    rig = Rig(folder, engine, more)  # type: ignore[arg-type]
+    roots = [str(folder), str(HERE), str(simulator_folder()), "/usr", "/opt", "/etc"]
+    # engines listen on the host's own network: what publishes ports is no matter of cards
+    rig.site["policy"] = {"host_network": True, "mount_roots": roots}
+    try:
+        rig.start()
+        yield rig
+    finally:
+        rig.close()
+
+
+def on_card(folder: Path, box: Box, slug: str, size: int) -> tuple[dict[str, Any], int]:
+    """A recipe for one card whose engine is the simulator with `load.py` beside it, and its port."""
+    port = free_port()
+    program = folder / slug
+    program.mkdir()
+    writes(program, box, size)
+    document = recipes.recipe(slug, port, image=box.image)
+    launch = document["config"]["launch"]
+    name = launch.index("--name")
+    launch[name + 1] = f"{PREFIX}{slug}"
+    start = launch.index("-p")
+    launch[start : start + 4] = [
+        *("--gpus", '"device=0"', "--network", "host", "--ulimit", "memlock=-1", *box.options),
+        *("-v", f"{program}:/own:ro", "-v", f"{HERE}:/gpu:ro", "-v", f"{simulator_folder()}:/sim:ro"),
+        *("--entrypoint", "/own/vllm"),
+    ]
+    return document, port
+
+
+def as_process(rig: Rig, python: str, size: int, busy: str) -> None:
+    """`vllm` of a rig on plain processes: the simulator as before, and `load.py` as its child."""
+    program = rig.folder / "bin" / "vllm"
+    program.write_text(
+        f"#!/bin/sh\n{python} {HERE / 'load.py'} {size} {busy} >/dev/null 2>&1 &\n"
+        f'PYTHONPATH={REPOSITORY / "tests" / "lab"} exec {python} -m simulator "$@"\n'
+    )
