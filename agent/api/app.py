@@ -13,6 +13,7 @@ from agent.api.door import patient
 from agent.api.endpoint import Endpoint, Handler, registered
 from agent.api.errors import errors
 from agent.api.guard import Guard
+from agent.api.notifying import notifying
 from agent.api.openapi import Written
 from agent.api.page import page_routes
 from agent.api.records import DOCUMENT, records
@@ -48,7 +49,7 @@ neither read an answer nor send a token."""
 
 def every_endpoint() -> list[Endpoint]:
     """All that the document describes; the page and its parts are beside it."""
-    return [*records, *routes, *verification, *watching]
+    return [*records, *routes, *verification, *watching, *notifying]
 
 
 def open_paths() -> frozenset[str]:

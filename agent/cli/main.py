@@ -38,6 +38,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "incidents": ("incidents", "list, show and export kept evidence"),
     "replay": ("replay", "recorded samples through the verdicts, as a time line"),
     "verify": ("verify", "measure the engine and hold it against its recipe's claims"),
+    "notify": ("notify", "try the messages to people"),
     "config": ("config", "check and show the site file"),
     "completion": ("completion", "completions for a shell"),
     "version": ("version", "the agent's version"),

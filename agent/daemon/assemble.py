@@ -30,6 +30,7 @@ from agent.daemon.linkwatch import LinkWatch
 from agent.daemon.loop import Loop, Rooms, running_of
 from agent.daemon.mounts import allowed_mounts
 from agent.daemon.newimage import parser_takes_it
+from agent.daemon.notify import Notifier, notifier_for
 from agent.daemon.observe import Eyes, Observer
 from agent.daemon.recipes import document_of, keep_document
 from agent.daemon.site import SiteState
@@ -67,6 +68,7 @@ class Daemon:
     probe: HttpProbe
     site: SiteState
     verifier: Verifier
+    notifier: Notifier
 
     async def close(self) -> None:
         """Leave engines running, let go of everything else."""
@@ -106,6 +108,7 @@ async def assemble(parts: Parts) -> Daemon:
         )
     )
     snapshots.ratios = lambda: verifier.ratios
+    notifier = notifier_for(parts, fleet, store, watch.collectors)
     offices = Offices(
         fleet=fleet,
         store=store,
@@ -122,10 +125,11 @@ async def assemble(parts: Parts) -> Daemon:
         veil=parts.veil,
         keep_document=partial(keep_document, paths),
         verifier=verifier,
+        notifier=notifier,
         incidents=paths.state / "incidents",
         logs=paths.state / "logs",
     )
-    return Daemon(parts, store, fleet, watch, DaemonDesk(offices), probe, site, verifier)
+    return Daemon(parts, store, fleet, watch, DaemonDesk(offices), probe, site, verifier, notifier)
 
 
 def card_names(parts: Parts, plan: Plan) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from agent.api.desk import LogRequest, Terms, Wanted
 from agent.clock import Clock
 from agent.container.port import ContainerView, Runtime
 from agent.daemon.fleet import Fleet
+from agent.daemon.notify import Notifier
 from agent.daemon.shown import ShownBoards, clean_board, clean_event, clean_operation
 from agent.daemon.verification import Verifier, VerifyTerms
 from agent.errors import NotFound, Refused, UsageError
@@ -70,6 +71,7 @@ class Offices:
     keep_document: Callable[[bytes], Awaitable[None]]
     """Keeps a recipe that a client sent: it is in no source."""
     verifier: Verifier
+    notifier: Notifier
     incidents: Path
     logs: Path
 
@@ -276,6 +278,9 @@ class DaemonDesk:
         found = await asyncio.to_thread(shelf.show, self._to.incidents, incident_id)
         cleaned: Mapping[str, Any] = self._to.veil.clean(found)
         return cleaned
+
+    async def test_notifications(self) -> tuple[tuple[str, str | None], ...]:
+        return tuple(await self._to.notifier.test())
 
     async def incident_archive(self, incident_id: str) -> bytes:
         return await asyncio.to_thread(shelf.export, self._to.incidents, incident_id)

@@ -78,6 +78,8 @@ async def serve(path: Path | None, loaded: Loaded, parts: Parts) -> None:
             "watchdog": partial(feed, daemon, notify),
         }
         works |= {"keys": doors.watch, "site file": partial(follow, again, site)}
+        told = daemon.notifier
+        works |= {"messages": told.listen, "their delivery": told.carry, "heartbeat": told.pulse}
         housekeeping.start()
         await doors.open()
         tasks += [asyncio.create_task(forever(name, work), name=name) for name, work in works.items()]
