@@ -217,8 +217,8 @@ def test_the_fourth_restart_never_happens(shared_rig: Rig, slug: str) -> None:
 
     A person's plain start is refused with the reason; with --force the budget is there again.
     """
-    env: dict[str, Any] = {"SIM_SCALE": "0.01", "SIM_START_S": "450", "SIM_DECODE_TOK_S": "0.4"}
-    port = deployed(shared_rig, slug, {"stall": 3, "canary_timeout": 1, "term_clients": 0.5}, **env)
+    env: dict[str, Any] = {"SIM_SCALE": "0.005", "SIM_START_S": "450", "SIM_DECODE_TOK_S": "0.2"}
+    port = deployed(shared_rig, slug, {"stall": 2, "suspect": 1, "canary_timeout": 0.8, "term_clients": 0.5}, **env)
     for generation in range(1, 5):
         shared_rig.until(slug, "ready", generation=generation)
         with traffic.client(port):
