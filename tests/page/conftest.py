@@ -16,17 +16,12 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = ("--no-sandbox", "--headless", "--disable-gpu", "--disable-background-networking", "--disable-component-update")
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """The marker of this folder."""
-    config.addinivalue_line("markers", "browser: needs Chromium and playwright")
-
-
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[object]:
     """A browser that talks to nobody but the page under test."""
     program = next((found for name in NAMES if (found := shutil.which(name))), None)
     if program is None:
-        pytest.skip("needs Chromium: apt-get install chromium")
+        without(Unavailable("a browser: apt-get install chromium"))
     playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install playwright")
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=program, args=list(FLAGS))
