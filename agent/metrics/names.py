@@ -91,5 +91,6 @@ HOST_MEMORY = gauge("host_memory_available_bytes", "Memory that can be had witho
 COLLECTOR_OK = gauge("collector_success", "1 when the collector's last look succeeded.", "collector")
 COLLECTOR_S = gauge("collector_duration_seconds", "How long the collector's last look took.", "collector")
 TICK = gauge("tick_duration_seconds", "How long the last tick of any loop took.")
+LEFT_OUT = gauge("series_left_out", "Series that this family does not show, since there are too many.", "family")
 
 FAMILIES: tuple[Family, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Family))

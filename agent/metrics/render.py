@@ -1,52 +1,40 @@
-"""Render a snapshot as Prometheus text. One own registry: the global one keeps series of what is gone."""
+"""What a snapshot shows: every family with its rows, and nothing that was there before."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
-
 from agent.action.record import State, Supervision
 from agent.metrics import names
 from agent.metrics.board import Board
+from agent.metrics.bounds import Row, bounded
 from agent.metrics.names import Family
 from agent.metrics.snapshot import CardFigures, Snapshot
+from agent.metrics.text import exposition
 from agent.preflight.model import Level
 from agent.verdict.kinds import FAULT_KINDS, STALL_KINDS, SUSPECT_REASONS
 
 READY_STATES = frozenset({State.READY, State.BUSY, State.SUSPECT})
-Row = tuple[tuple[str, ...], float]
 
 
-class Exposition(Collector):
-    """Gives the families of the snapshot that `take` returns, at each scrape."""
+class Exposition:
+    """Shows the snapshot that `take` returns, at each scrape: nothing of an earlier one is left."""
 
     def __init__(self, take: Callable[[], Snapshot]) -> None:
         self._take = take
-        self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(self)
 
     def text(self) -> bytes:
-        return generate_latest(self._registry)
-
-    def describe(self) -> Iterable[Metric]:
-        return []
-
-    def collect(self) -> Iterator[Metric]:
-        snapshot = self._take()
-        for family, rows in (*deployment_rows(snapshot), *host_rows(snapshot)):
-            yield metric(family, rows)
+        return exposition(shown(self._take()))
 
 
-def metric(family: Family, rows: Iterable[Row]) -> Metric:
-    """One family with its samples; without any it still has its help and type."""
-    kind = CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily
-    made: Metric = kind(names.PREFIX + family.name, family.help, labels=family.labels)
-    for labels, value in rows:
-        made.add_metric(labels, value)  # type: ignore[attr-defined]
-    return made
+def shown(snapshot: Snapshot) -> Iterator[tuple[Family, list[Row]]]:
+    """Every family, bounded, and last what the bounds cost."""
+    left_out: list[Row] = []
+    for family, rows in (*deployment_rows(snapshot), *host_rows(snapshot)):
+        few, more = bounded(family, rows)
+        left_out += [((family.full,), float(more))] if more else []
+        yield family, few
+    yield names.LEFT_OUT, left_out
 
 
 def deployment_rows(snapshot: Snapshot) -> Iterator[tuple[Family, list[Row]]]:
@@ -70,7 +58,9 @@ def deployment_rows(snapshot: Snapshot) -> Iterator[tuple[Family, list[Row]]]:
         [((b.record.slug, one.check), float(one.level is Level.PASS)) for b in boards for one in b.findings],
     )
     yield names.BLIND, [((b.record.slug, signal), 1.0) for b in boards if b.verdict for signal in b.verdict.blind]
-    yield names.CLAIM_RATIO, [((slug, point), ratio) for (slug, point), ratio in sorted(snapshot.ratios.items())]
+    known = {board.record.slug for board in boards}
+    ratios = [((slug, point), ratio) for (slug, point), ratio in sorted(snapshot.ratios.items()) if slug in known]
+    yield names.CLAIM_RATIO, [*ratios]
     yield names.PROMPT, totals(snapshot, "prompt_tokens")
     yield names.GENERATION, totals(snapshot, "generation_tokens")
     yield from counted_rows(boards)
