@@ -137,16 +137,17 @@ class Notifier:
     # -- how it gets there --------------------------------------------------------------------------------------------
 
     async def carry(self) -> None:
-        """Take out what is due, all services at once; what was not taken is tried again."""
+        """Take out what is due, all services at once and each in its order; what was not taken is tried again."""
         while True:
             self._posted.clear()
-            due = [letter for letter in self._letters if letter.next_try <= self._now()]
+            firsts = {letter.service.name: letter for letter in reversed(self._letters)}.values()
+            due = [letter for letter in firsts if letter.next_try <= self._now()]
             if due:
                 started = time.monotonic()
                 await asyncio.gather(*(self._take_out(letter) for letter in due))
                 self._show(MESSAGES, not self._failing - {HEARTBEAT}, time.monotonic() - started)
                 continue
-            wait = min((letter.next_try for letter in self._letters), default=self._now() + LOOK_S) - self._now()
+            wait = min((letter.next_try for letter in firsts), default=self._now() + LOOK_S) - self._now()
             try:
                 async with asyncio.timeout(max(0.0, wait)):
                     await self._posted.wait()
