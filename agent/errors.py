@@ -49,6 +49,7 @@ class UsageError(AgentError):
 
     code = "usage"
     message = "cannot do that: {why}"
+    hint = "agentctl --help lists the commands, agentctl COMMAND --help what each takes"
     exit_code = 2
     http_status = 400
 
@@ -58,6 +59,7 @@ class InvalidInput(AgentError):
 
     code = "input.invalid"
     message = "cannot read {what}: {why}"
+    hint = "check that it is what is meant, whole, and readable for this user"
     exit_code = 1
     http_status = 422
 
@@ -76,6 +78,7 @@ class NotFound(AgentError):
 
     code = "not_found"
     message = "cannot find {what} {name!r}: {why}"
+    hint = "agentctl status lists the deployments, agentctl recipes search the recipes"
     exit_code = 4
     http_status = 404
 
@@ -96,6 +99,7 @@ class TimedOut(AgentError):
 
     code = "timeout"
     message = "cannot wait longer for {what}: {why}"
+    hint = "it goes on by itself: agentctl status and agentctl events show it"
     retryable = True
     exit_code = 6
     http_status = 504
@@ -106,5 +110,6 @@ class RuntimeTrouble(AgentError):
 
     code = "runtime.failed"
     message = "cannot {action}: {why}"
+    hint = "agentctl doctor looks at this host's container engine, driver and disks"
     retryable = True
     http_status = 502

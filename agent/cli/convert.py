@@ -213,9 +213,9 @@ def _command(launch: CommandLaunch) -> dict[str, Any]:
 
 
 def _print_json(documents: list[dict[str, Any]]) -> None:
-    import json
+    from agent.cli.output import print_json
 
-    print(json.dumps(documents[0] if len(documents) == 1 else documents, indent=2, ensure_ascii=False))
+    print_json(documents[0] if len(documents) == 1 else documents)
 
 
 def _print_docker_run(launches: Sequence[Launch], *, as_json: bool) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 
 from agent.cli.connect import connect
-from agent.cli.output import Progress, print_json
+from agent.cli.output import Progress, coloured, print_json
 from agent.cli.status import quoted
 from agent.cli.wanted import add_wanted, wanted_body
 from agent.errors import AgentError, Refused, TimedOut, UsageError
@@ -66,7 +65,7 @@ def run(arguments: Namespace) -> int:
     complete(plan)
     if arguments.dry_run:
         return dry_run(arguments, client, body)
-    if not arguments.yes and not confirmed(plan):
+    if not arguments.yes and not confirmed(arguments, plan):
         print("nothing was done", file=sys.stderr)
         return 1
     body |= {"plan_id": plan["plan_id"], "accept": arguments.accept, "replace": arguments.replace}
@@ -84,12 +83,13 @@ def complete(plan: dict[str, Any]) -> None:
     raise PlanMisses(slug=slug, keys=", ".join(one["key"] for one in missing), advice=advice, missing=missing)
 
 
-def confirmed(plan: dict[str, Any]) -> bool:
-    """One screen, one question."""
+def confirmed(arguments: Namespace, plan: dict[str, Any]) -> bool:
+    """One screen, one question; an end of the input is a no."""
     from agent.cli.plan import text_of
 
-    print(text_of(plan, colours=sys.stdout.isatty() and not os.environ.get("NO_COLOR")))
-    answer = input("deploy this? [y/N] ")
+    print(text_of(plan, colours=coloured(arguments)))
+    print("deploy this? [y/N] ", end="", flush=True)
+    answer = sys.stdin.readline()
     return answer.strip().lower() in ("y", "yes")
 
 

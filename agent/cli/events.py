@@ -38,9 +38,9 @@ def run(arguments: Namespace) -> int:
 def show(arguments: Namespace, event: dict[str, Any]) -> None:
     """One line; with `-o json -f` one object a line."""
     if arguments.json:
-        import json
+        from agent.cli.output import json_text
 
-        print(json.dumps(event), flush=True)
+        print(json_text(event), flush=True)
         return
     slug = "" if arguments.slug else f"{event['slug']}  "
     moved = event["data"].get("to") if event["kind"] == "state" else event["kind"]

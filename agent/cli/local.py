@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from agent.api.desk import Wanted
 from agent.cli.site import settings_of
-from agent.cli.wanted import is_file, read_document, sets_of
+from agent.cli.wanted import is_file, read_document, sets_of, whole_path
 from agent.errors import AgentError
 from agent.plan.model import Plan
 from agent.preflight.credit import Running
@@ -34,8 +33,7 @@ def wanted_of(arguments: Namespace) -> Wanted:
     sets = sets_of(arguments)
     if not is_file(arguments.recipe):
         return Wanted(slug=arguments.recipe, sets=sets)
-    source = os.path.abspath(arguments.recipe)  # noqa: PTH100
-    return Wanted(document=read_document(arguments.recipe), source=source, sets=sets)
+    return Wanted(document=read_document(arguments.recipe), source=whole_path(arguments.recipe), sets=sets)
 
 
 async def running(parts: Parts, plan: Plan) -> Running | None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import time
 
 from agent.cli.connect import connect
 from agent.cli.output import print_json
+from agent.cli.screen import raw
 from agent.cli.status import quoted
 from agent.errors import Unreachable, UsageError
 
@@ -29,7 +31,10 @@ def run(arguments: Namespace) -> int:
     since = moment(arguments.since) if arguments.since else None
     if not arguments.follow:
         lines = list(connect(arguments).lines(path_of(arguments, arguments.tail, since)))
-        print_json(lines) if arguments.json else [print(line) for line in lines]
+        if arguments.json:
+            print_json(lines)
+        for line in lines if not arguments.json else ():
+            show(line)
         return 0
     return follow(arguments, since)
 
@@ -47,7 +52,8 @@ def follow(arguments: Namespace, since: float | None) -> int:
     while True:
         try:
             for line in client.lines(path_of(arguments, tail, since)):
-                print(line, flush=True)
+                show(line)
+                sys.stdout.flush()
                 seen = True
         except Unreachable:
             if not seen:
@@ -56,6 +62,14 @@ def follow(arguments: Namespace, since: float | None) -> int:
             pass
         tail, since = None, time.time()
         time.sleep(1.0)
+
+
+def show(line: str) -> None:
+    """As the engine wrote it; a terminal does not get to see what would move its cursor."""
+    if sys.stdout.isatty():
+        print(line)
+    else:
+        raw(sys.stdout, f"{line}\n")
 
 
 def moment(text: str) -> float:

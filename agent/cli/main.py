@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 
+from agent.cli.screen import CannotWrite, ReaderGone, let_go, plain, screens
 from agent.errors import AgentError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Sequence
+    from typing import NoReturn
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "recipes": ("recipes", "search, show and fetch recipes"),
@@ -38,6 +40,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "incidents": ("incidents", "list, show and export kept evidence"),
     "replay": ("replay", "recorded samples through the verdicts, as a time line"),
     "verify": ("verify", "measure the engine and hold it against its recipe's claims"),
+    "drill": ("drill", "a rehearsal of a fault, for a deployment marked as expendable"),
     "notify": ("notify", "try the messages to people"),
     "config": ("config", "check and show the site file"),
     "completion": ("completion", "completions for a shell"),
@@ -56,6 +59,7 @@ EXIT_BY_CODE = {
     "not_found": 4,
     "agent": 5,
     "verify": 3,
+    "drill": 3,
     "timeout": 6,
     "recipe.not_found": 4,
     "recipe.foreign_host": 3,
@@ -64,23 +68,32 @@ EXIT_BY_CODE = {
 }
 """An error that the agent answered, by its whole code or by the first word of it → exit code; others are 1."""
 
-VALUED = frozenset({"-o", "--output", "--config", "--socket", "--url"})
+VALUED = frozenset({"--output", "--config", "--socket", "--url"})
+BUNDLED = frozenset("qv")
+"""Options of one letter that may stand before `o` in one word: `-qo json`."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
-    as_json = wants_json(words)
+    with screens():
+        try:
+            return answered(words)
+        except KeyboardInterrupt:
+            return 130
+        except ReaderGone:  # that is its business, and no error of ours
+            let_go(sys.stdout)
+            return 0
+
+
+def answered(words: list[str]) -> int:
+    """The command's exit code, or that of its error, which is told."""
     try:
         return run(words)
     except AgentError as error:
-        return report(error, as_json=as_json)
-    except KeyboardInterrupt:
-        return 130
-    except BrokenPipeError:
-        # the reader of a pipe has gone: that is its business, and no error of ours
-        sys.stderr.close()
-        return 0
+        if isinstance(error, CannotWrite):
+            let_go(sys.stdout)
+        return report(error, as_json=wants_json(words))
 
 
 def run(words: list[str]) -> int:
@@ -106,7 +119,7 @@ def command_of(words: list[str]) -> str | None:
     for word in words:
         if skip:
             skip = False
-        elif word in VALUED:
+        elif takes_next(word):
             skip = True
         elif not word.startswith("-"):
             return word
@@ -116,16 +129,27 @@ def command_of(words: list[str]) -> str | None:
 def words_of(words: list[str], name: str) -> list[str]:
     """The words without the command's own name."""
     at = words.index(name)
-    while at and words[at - 1] in VALUED:
+    while at and takes_next(words[at - 1]):
         at = words.index(name, at + 1)
     return [*words[:at], *words[at + 1 :]]
 
 
+def takes_next(word: str) -> bool:
+    """Whether an option's value is the word after it."""
+    return word in VALUED or (word[:1] == "-" and word[-1:] == "o" and set(word[1:-1]) <= BUNDLED)
+
+
 def parser_for(name: str) -> ArgumentParser:
-    """A parser with the options that every command takes."""
+    """A parser with the options that every command takes; what it refuses is an error like any other."""
     from argparse import ArgumentParser
 
-    parser = ArgumentParser(prog=f"agentctl {name}", description=COMMANDS[name][1], allow_abbrev=False)
+    from agent.errors import UsageError
+
+    class Parser(ArgumentParser):
+        def error(self, message: str) -> NoReturn:
+            raise UsageError(why=message, advice=f"{self.prog} --help says more")
+
+    parser = Parser(prog=f"agentctl {name}", description=COMMANDS[name][1], allow_abbrev=False)
     options = parser.add_argument_group("every command")
     options.add_argument("-o", "--output", choices=("text", "json"), default="text", help="form of the answer")
     options.add_argument("--config", metavar="FILE", help="site file (default /etc/recipe-agent/agent.yaml)")
@@ -143,11 +167,16 @@ def settle(arguments: Namespace) -> None:
 
 
 def wants_json(words: list[str]) -> bool:
-    """Whether errors are to be JSON, also those of the parsing itself."""
-    text = " ".join(words)
-    return any(
-        form in f" {text} " for form in (" -o json ", " -ojson ", " --output json ", " --output=json ", " -o=json ")
-    )
+    """Whether errors are to be JSON, also those of the parsing itself; the last word on it counts."""
+    wanted = ""
+    for word, after in zip(words, [*words[1:], ""], strict=True):
+        if takes_next(word) and word not in VALUED - {"--output"}:
+            wanted = after
+        elif word.startswith("--output="):
+            wanted = word.partition("=")[2]
+        elif word[:1] == "-" and set(word[1:].partition("o")[0]) <= BUNDLED and word.endswith(("ojson", "o=json")):
+            wanted = "json"
+    return wanted == "json"
 
 
 def overview(words: list[str], name: str | None) -> int:
@@ -172,17 +201,23 @@ def overview(words: list[str], name: str | None) -> int:
 def report(error: AgentError, *, as_json: bool) -> int:
     """One line and a hint on stderr, or the error object."""
     data = error.as_dict()
+    lines = [one_line(f"error: {error.text}")] + ([one_line(f"hint: {error.advice}")] if error.advice else [])
     if as_json:
         import json
 
-        print(json.dumps({"error": data}), file=sys.stderr)
-    else:
-        print(f"error: {error.text}", file=sys.stderr)
-        if error.advice:
-            print(f"hint: {error.advice}", file=sys.stderr)
+        lines = [json.dumps({"error": data})]
+    try:
+        print("\n".join(lines), file=sys.stderr)
+    except (CannotWrite, ReaderGone):
+        let_go(sys.stderr)  # the exit code says it too
     if type(error).__name__ == "ApiError":
         return exit_code_of(str(data["code"]))
     return error.exit_code
+
+
+def one_line(text: str) -> str:
+    """A stranger's text within an error begins no line of its own."""
+    return plain(" ".join(text.split("\n")))
 
 
 def exit_code_of(code: str) -> int:

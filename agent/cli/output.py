@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
+from agent.cli.screen import is_utf8, plain, raw
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -26,9 +28,20 @@ STATE_COLOURS = {
 
 
 def print_json(value: Any) -> None:
-    import json
+    print(json_text(value, indent=2))
 
-    print(json.dumps(value, indent=2, ensure_ascii=False))
+
+def json_text(value: Any, indent: int | None = None) -> str:
+    """JSON in readable letters where the stream carries them; what a terminal would obey stands as an escape."""
+    import json
+    import re
+
+    if not is_utf8(sys.stdout):
+        return json.dumps(value, indent=indent)
+    text = json.dumps(value, indent=indent, ensure_ascii=False)
+    if text.isascii() and "\x7f" not in text:
+        return text
+    return re.sub(r"[^\n -~]", lambda found: plain(found[0]) or f"\\u{ord(found[0]):04x}", text)
 
 
 def coloured(arguments: Namespace, stream: TextIO | None = None) -> bool:
@@ -69,10 +82,11 @@ class Progress:
         """`text`, with a bar where a ratio (0..1) is known."""
         if self._quiet:
             return
-        line = f"{bar(ratio)} {text}" if ratio is not None else text
+        line = plain(f"{bar(ratio)} {text}" if ratio is not None else text)
         if self._live:
             width = os.get_terminal_size(sys.stderr.fileno()).columns
-            print(f"\r\x1b[K{line[: width - 1]}", end="", file=sys.stderr, flush=True)
+            raw(sys.stderr, f"\r\x1b[K{line[: width - 1]}")
+            sys.stderr.flush()
         elif text != self._last:
             print(line, file=sys.stderr, flush=True)
         self._last = text

@@ -8,6 +8,7 @@ import time
 
 from agent.cli.connect import connect
 from agent.cli.output import BOLD, DIM, STATE_COLOURS, WARN, coloured, paint
+from agent.cli.screen import raw
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,7 +46,8 @@ def run(arguments: Namespace) -> int:
     with keys():
         while True:
             text = "\n".join(screen(client.get("/v1/deployments"), colours))
-            print(f"{CLEAR}{text}\n\n{paint('q ends', DIM, colours)}", end="", flush=True)
+            raw(sys.stdout, CLEAR)
+            print(f"{text}\n\n{paint('q ends', DIM, colours)}", end="", flush=True)
             if pressed_q(arguments.every):
                 print()
                 return 0

@@ -46,7 +46,15 @@ def wanted_body(arguments: Namespace) -> dict[str, Any]:
         text = data.decode()
     except UnicodeDecodeError as error:
         raise InvalidInput(what=arguments.recipe, why=f"it is not UTF-8 text: {error.reason}") from error
-    return {"document": text, "source": os.path.abspath(arguments.recipe), "sets": sets_of(arguments)}  # noqa: PTH100
+    return {"document": text, "source": whole_path(arguments.recipe), "sets": sets_of(arguments)}
+
+
+def whole_path(path: str) -> str:
+    """From the root, for whoever has another folder; as it is where this one was removed."""
+    try:
+        return os.path.abspath(path)  # noqa: PTH100
+    except OSError:
+        return path
 
 
 def read_document(path: str) -> bytes:
@@ -54,6 +62,10 @@ def read_document(path: str) -> bytes:
     try:
         with open(path, "rb") as file:  # noqa: PTH123
             data = file.read(LARGEST_DOCUMENT + 1)
+    except FileNotFoundError as error:
+        from agent.recipe.trouble import NoRecipe
+
+        raise NoRecipe(name=path, why="there is no such file") from error
     except OSError as error:
         raise InvalidInput(what=path, why=error.strerror or error, advice="check the path") from error
     if len(data) > LARGEST_DOCUMENT:
