@@ -84,6 +84,8 @@ class Fleet:
         self._wakers: list[asyncio.Task[None]] = []
         self._following = asyncio.Lock()
         self._tasks_of_operations: set[asyncio.Task[None]] = set()
+        self.current: dict[str, str] = {}
+        """Slug → the operation that is under way, for the log."""
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
@@ -114,6 +116,8 @@ class Fleet:
                 await self._store.save_operation(follow(operation, None, now))
             elif not begun(operation, record):
                 await self._store.save_operation(interrupted(operation, now))
+            else:
+                self.current[operation.slug] = operation.id
 
     async def _take_up(self, record: Deployment) -> None:
         """One that cannot be taken up costs the others nothing; its record stays."""
@@ -156,6 +160,7 @@ class Fleet:
         return loop
 
     async def _drive(self, slug: str, loop: Loop) -> None:
+        structlog.contextvars.bind_contextvars(recipe=slug)
         await forever(f"loop {slug}", loop.run)
         self.loops.pop(slug, None)
         self._tasks.pop(slug, None)
@@ -270,6 +275,8 @@ class Fleet:
                 continue  # it runs, and has not been looked at once: its endpoint is not known yet
             if board is not None and board.progress and not now_at.over:
                 now_at = replace(now_at, progress={**now_at.progress, **board.progress})
+            if now_at.over and self.current.get(slug) == operation.id:
+                del self.current[slug]
             if now_at != operation:
                 await self._store.save_operation(now_at)
 
@@ -364,6 +371,7 @@ class Fleet:
             by=by,
         )
         await self._store.save_operation(operation)
+        self.current[slug] = operation.id
         return operation
 
     async def plan_of(self, plan_id: str) -> Plan:

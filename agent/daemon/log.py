@@ -6,7 +6,7 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import structlog
@@ -20,6 +20,7 @@ LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNI
 PRIORITIES = {"debug": 7, "info": 6, "warning": 4, "error": 3, "critical": 2}
 """Of syslog(3); `journalctl -p warning` and its like go by them."""
 least = logging.INFO
+under_way: Mapping[str, str] = {}
 
 
 def set_up(level: str, form: str, veil: Veil | None = None) -> None:
@@ -29,6 +30,7 @@ def set_up(level: str, form: str, veil: Veil | None = None) -> None:
     in_journal = is_journal(sys.stderr.fileno(), os.environ)
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
+        with_operation,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info if not as_text else structlog.processors.StackInfoRenderer(),
@@ -52,6 +54,19 @@ def set_level(level: str) -> None:
     """From the next line on."""
     global least
     least = LEVELS[level]
+
+
+def correlate(operations: Mapping[str, str]) -> None:
+    """Lines about a deployment name its operation that is under way: slug → id, as it is at the time of the line."""
+    global under_way
+    under_way = operations
+
+
+def with_operation(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    operation = under_way.get(str(event.get("recipe")))
+    if operation is not None:
+        event.setdefault("operation", operation)
+    return event
 
 
 def enough(_: WrappedLogger, method: str, event: EventDict) -> EventDict:

@@ -19,7 +19,7 @@ from agent.daemon.assemble import Daemon, LoopMaker, assemble
 from agent.daemon.doors import Doors
 from agent.daemon.guard import cancelled, forever
 from agent.daemon.housekeeping import Housekeeping
-from agent.daemon.log import set_up
+from agent.daemon.log import correlate, set_up
 from agent.daemon.site import Site
 from agent.errors import AgentError
 from agent.settings.load import Loaded, load
@@ -67,6 +67,7 @@ async def serve(path: Path | None, loaded: Loaded, parts: Parts) -> None:
     fleet, notify = daemon.fleet, SdNotify()
     site = Site(path, parts, doors, daemon.store, parts.clock, fleet.told, notify, daemon.site)
     stop, again = leave_on_signals(), read_again_on_hangup()
+    correlate(fleet.current)
     tasks: list[asyncio.Task[None]] = []
     housekeeping = Housekeeping(daemon)
     try:
