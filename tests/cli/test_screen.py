@@ -25,9 +25,7 @@ LAUNCH = "docker run --name caf\u00e9 --label t=\u2014 img\n"
 def agentctl(*words: str, **how: Any) -> subprocess.CompletedProcess[bytes]:
     """The command in a process of its own, which is where streams are closed, full or in another encoding."""
     how = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "timeout": 60} | how
-    done: subprocess.CompletedProcess[bytes] = subprocess.run(
-        [sys.executable, "-m", "agent.cli.main", *words], check=False, **how
-    )
+    done = subprocess.run([sys.executable, "-m", "agent.cli.main", *words], text=False, check=False, **how)
     return done
 
 
