@@ -9,6 +9,7 @@ from typing import Any
 from agent.action.record import Deployment, Desired, State
 
 DEPLOY, STOP, START, RESTART, REMOVE, VERIFY = "deploy", "stop", "start", "restart", "remove", "verify"
+DRILL = "drill"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ def follow(operation: Operation, record: Deployment | None, now: float) -> Opera
     if record is None:
         return end(operation, now) if operation.kind == REMOVE else fail(operation, "the deployment was removed", now)
     match operation.kind:
-        case "verify":
+        case "verify" | "drill":
             return operation
         case "deploy" | "start" | "restart":
             return follow_start(operation, record, now)

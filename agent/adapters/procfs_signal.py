@@ -1,4 +1,4 @@
-"""End one process, by its pid and start time: never by name, and never a stranger that got the same pid."""
+"""Signals to one process, by its pid and start time: never by name, and never to a stranger that got the same pid."""
 
 from __future__ import annotations
 
@@ -10,19 +10,28 @@ from agent.errors import RuntimeTrouble
 
 def kill_process(pid: int, start_ticks: int) -> None:
     """SIGKILL to that very process. One that has gone already is no error; no right to do it is."""
+    send_signal(pid, start_ticks, signal.SIGKILL)
+
+
+def send_signal(pid: int, start_ticks: int, number: signal.Signals) -> bool:
+    """`number` to that very process; whether it was there to get it."""
     try:
         handle = os.pidfd_open(pid)
     except OSError:
-        return
+        return False
     try:
         # the handle is of whoever has the pid now; with the start time of the one meant it is that one for good
-        if _start_ticks(pid) == start_ticks:
-            signal.pidfd_send_signal(handle, signal.SIGKILL)
+        if _start_ticks(pid) != start_ticks:
+            return False
+        signal.pidfd_send_signal(handle, number)
+        return True
     except ProcessLookupError:
-        return
+        return False
     except PermissionError as error:
         why = "the agent has no right to (CAP_KILL)"
-        raise RuntimeTrouble(action=f"end pid {pid}", why=why, advice=f"as root: kill -9 {pid}") from error
+        raise RuntimeTrouble(
+            action=f"send {number.name} to pid {pid}", why=why, advice=f"as root: kill -{number.value} {pid}"
+        ) from error
     finally:
         os.close(handle)
 

@@ -10,6 +10,7 @@ from aiohttp import web
 from agent.api.caller import Caller
 from agent.api.desk import Desk
 from agent.api.door import patient
+from agent.api.drill import drills
 from agent.api.endpoint import Endpoint, Handler, registered
 from agent.api.errors import errors
 from agent.api.guard import Guard
@@ -49,7 +50,7 @@ neither read an answer nor send a token."""
 
 def every_endpoint() -> list[Endpoint]:
     """All that the document describes; the page and its parts are beside it."""
-    return [*records, *routes, *verification, *watching, *notifying]
+    return [*records, *routes, *verification, *drills, *watching, *notifying]
 
 
 def open_paths() -> frozenset[str]:

@@ -7,6 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from agent.action.drills import Drill
 from agent.action.operation import Operation
 from agent.action.store import Event
 from agent.api.caller import Caller
@@ -83,12 +84,16 @@ class Desk(Protocol):
 
     async def verify(self, slug: str, quick: bool, points: tuple[str, ...], by: Caller) -> Operation: ...
 
+    async def drill(self, slug: str, drill: Drill, by: Caller) -> Operation:
+        """Make a fault for real on an expendable deployment."""
+        ...
+
     async def verification(self, slug: str) -> Mapping[str, Any]:
         """The last report of a deployment."""
         ...
 
     async def cancel(self, operation_id: str, by: Caller) -> Operation:
-        """End a verification; nothing of it runs on."""
+        """End a verification or a drill; nothing of it runs on."""
         ...
 
     async def operation(self, operation_id: str) -> Operation: ...

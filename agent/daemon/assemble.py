@@ -14,13 +14,15 @@ from agent.action.seen import Seen, Survivor
 from agent.adapters.http_probe import HttpProbe
 from agent.adapters.http_stream import HttpStreams
 from agent.adapters.preflight_facts_links import LinkFile
-from agent.adapters.procfs_signal import kill_process
+from agent.adapters.procfs_signal import kill_process, send_signal
 from agent.adapters.python_stacks import stacks
 from agent.adapters.sqlite_store import SqliteStore
 from agent.container.body import SECRET, LogBounds, spec_for
 from agent.container.labels import Identity
 from agent.container.port import ContainerSpec
 from agent.daemon.desk import DaemonDesk, Offices
+from agent.daemon.drill import Drills
+from agent.daemon.drill import Means as DrillMeans
 from agent.daemon.evidence import Means as WitnessMeans
 from agent.daemon.evidence import Witnesses
 from agent.daemon.fleet import Fleet, Making
@@ -68,10 +70,12 @@ class Daemon:
     probe: HttpProbe
     site: SiteState
     verifier: Verifier
+    drills: Drills
     notifier: Notifier
 
     async def close(self) -> None:
         """Leave engines running, let go of everything else."""
+        await self.drills.close()
         await self.verifier.close()
         await self.fleet.close()
         await self.probe.close()
@@ -107,6 +111,7 @@ async def assemble(parts: Parts) -> Daemon:
             folder=paths.state / "verify",
         )
     )
+    drills = Drills(DrillMeans(fleet, store, parts.clock, probe, parts.processes, send_signal))
     snapshots.ratios = lambda: verifier.ratios
     notifier = notifier_for(parts, fleet, store, watch.collectors)
     offices = Offices(
@@ -125,11 +130,12 @@ async def assemble(parts: Parts) -> Daemon:
         veil=parts.veil,
         keep_document=partial(keep_document, paths),
         verifier=verifier,
+        drills=drills,
         notifier=notifier,
         incidents=paths.state / "incidents",
         logs=paths.state / "logs",
     )
-    return Daemon(parts, store, fleet, watch, DaemonDesk(offices), probe, site, verifier, notifier)
+    return Daemon(parts, store, fleet, watch, DaemonDesk(offices), probe, site, verifier, drills, notifier)
 
 
 def card_names(parts: Parts, plan: Plan) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from typing import Any
 import structlog
 
 from agent.action import commands
+from agent.action.drills import Drill
 from agent.action.operation import Operation
 from agent.action.preview import preview
 from agent.action.record import Supervision
@@ -21,6 +22,7 @@ from agent.api.caller import Caller
 from agent.api.desk import LogRequest, Terms, Wanted
 from agent.clock import Clock
 from agent.container.port import ContainerView, Runtime
+from agent.daemon.drill import Drills
 from agent.daemon.fleet import Fleet
 from agent.daemon.notify import Notifier
 from agent.daemon.shown import ShownBoards, clean_board, clean_event, clean_operation
@@ -71,6 +73,7 @@ class Offices:
     keep_document: Callable[[bytes], Awaitable[None]]
     """Keeps a recipe that a client sent: it is in no source."""
     verifier: Verifier
+    drills: Drills
     notifier: Notifier
     incidents: Path
     logs: Path
@@ -200,11 +203,17 @@ class DaemonDesk:
         await self._audit("verify", slug, by, {"quick": quick, "operation": operation.id})
         return operation
 
+    async def drill(self, slug: str, drill: Drill, by: Caller) -> Operation:
+        operation = await self._to.drills.start(slug, drill, by.text)
+        await self._audit("drill", slug, by, {"kind": drill.value, "operation": operation.id})
+        return operation
+
     async def verification(self, slug: str) -> Mapping[str, Any]:
         return await self._to.verifier.report(slug)
 
     async def cancel(self, operation_id: str, by: Caller) -> Operation:
-        operation = await self._to.verifier.cancel(operation_id)
+        drills, verifier = self._to.drills, self._to.verifier
+        operation = await (drills if drills.holds(operation_id) else verifier).cancel(operation_id)
         await self._audit("cancel", operation.slug, by, {"operation": operation_id})
         return operation
 

@@ -43,6 +43,7 @@ from agent.preflight.model import Finding
 from agent.preflight.ports import published
 from agent.samples.model import Xid
 from agent.samples.port import Endpoint
+from agent.verdict.model import Verdict
 
 log = structlog.get_logger()
 
@@ -116,6 +117,22 @@ class Loop:
     def endpoint(self) -> Endpoint | None:
         """Where the engine can be asked now."""
         return self._observer.endpoint
+
+    @property
+    def container(self) -> ContainerView | None:
+        """The container of the last look."""
+        container = self._observer.sample.container if self._observer.sample else None
+        return container if isinstance(container, ContainerView) else None
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """Of the last look."""
+        return self._observer.verdict
+
+    @property
+    def sampled(self) -> float | None:
+        """When the engine was last looked at, seconds since the epoch."""
+        return self._observer.sample.at.wall if self._observer.sample else None
 
     @property
     def kv_tokens(self) -> float | None:
@@ -304,12 +321,15 @@ class Loop:
         fields = {"recipe": self.record.slug, "state": self.record.state.value, "step": type(step).__name__}
         (log.info if moved or not isinstance(step, Nothing) else log.debug)("tick", **fields, why=step.why)
         if moved:
-            await self._event("state", self.record.why, {"from": before.state.value, "to": self.record.state.value})
+            told = {"from": before.state.value, "to": self.record.state.value}
+            await self._event("state", self.record.why, told, self.record.since)
         if not isinstance(step, Nothing | Wait):
             await self._event("step", step.why, {"step": type(step).__name__})
 
-    async def _event(self, kind: str, text: str, data: Mapping[str, Any]) -> None:
-        event = Event(at=self._rooms.clock.now().wall, slug=self.record.slug, kind=kind, text=text, data=data)
+    async def _event(self, kind: str, text: str, data: Mapping[str, Any], at: float | None = None) -> None:
+        """`at`: when it happened, where that is not now; a state is told only after the step that it called for."""
+        when = at if at is not None else self._rooms.clock.now().wall
+        event = Event(at=when, slug=self.record.slug, kind=kind, text=text, data=data)
         try:
             self._rooms.told(await self._rooms.store.add_event(event))
         except AgentError as error:  # a full disk costs the event, never the act

@@ -74,6 +74,7 @@ async def serve(path: Path | None, loaded: Loaded, parts: Parts) -> None:
         await asyncio.to_thread(parts.learn_secrets)
         await fleet.start(LoopMaker(daemon).making())
         await daemon.verifier.recover()
+        await daemon.drills.recover()
         works: dict[str, Callable[[], Awaitable[None]]] = {
             "host watch": daemon.watch.run,
             "watchdog": partial(feed, daemon, notify),

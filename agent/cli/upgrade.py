@@ -1,0 +1,30 @@
+"""agentctl upgrade, rollback: to the newest revision of a recipe, and back to an earlier plan."""
+
+from __future__ import annotations
+
+from agent.cli.connect import connect
+from agent.cli.deploy import follow
+from agent.cli.lifecycle import show
+from agent.cli.output import Progress
+from agent.cli.status import quoted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("slug", help="the deployment")
+    if parser.prog.split()[-1] == "rollback":
+        parser.add_argument("plan", nargs="?", metavar="PLAN", help="its id (agentctl history); else the one before")
+    else:
+        parser.add_argument("--now", action="store_true", help="do not wait for a maintenance window")
+
+
+def run(arguments: Namespace) -> int:
+    client = connect(arguments)
+    path = f"/v1/deployments/{quoted(arguments.slug)}"
+    body = {"plan_id": arguments.plan} if arguments.command == "rollback" else {"now": arguments.now}
+    operation = client.call("POST", f"{path}/{arguments.command}", body)
+    follow(client, operation, Progress(arguments))
+    return show(arguments, client, path)

@@ -1,0 +1,94 @@
+"""Drills on a real daemon and the simulator's real processes: detected, kept, restarted, ready, with the times."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e import recipes, traffic
+from tests.e2e.rig import PROGRAMS, Rig, running, wait_for
+from tests.lab.children import free_port
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Iterator[Rig]:
+    with running(tmp_path) as found:
+        yield found
+
+
+def deployed(rig: Rig, slug: str, *, expendable: bool = True, **env: str) -> int:
+    port = free_port()
+    profile = json.loads(recipes.profile()) | {"expendable": expendable}
+    rig.publish(recipes.recipe(slug, port, env=env), json.dumps(profile))
+    rig.ok("deploy", slug, "--yes", "-q", "--wait=40")
+    return port
+
+
+def drilled(rig: Rig, kind: str, slug: str) -> dict[str, float]:
+    """What happened → seconds after the drill began."""
+    told = json.loads(rig.ok("-o", "json", "drill", kind, slug, timeout=100).out)
+    print(kind, told["text"], told["timeline"])
+    assert told["state"] == "done"
+    return {mark["what"]: mark["at"] for mark in told["timeline"]}
+
+
+def test_a_stalled_core_is_detected_kept_and_restarted(rig: Rig) -> None:
+    deployed(rig, "stalls")
+    at = drilled(rig, "stall", "stalls")
+    assert at["stopped"] < at["detected"] < at["evidence"] < at["restarted"] < at["ready"]
+    assert rig.status("stalls")["generation"] == 2
+    assert [one["kind"] for one in rig.incidents("stalls")] == ["busy"]
+
+
+def test_a_killed_core_is_detected_and_restarted(rig: Rig) -> None:
+    deployed(rig, "crashes")
+    at = drilled(rig, "crash", "crashes")
+    assert at["killed"] < at["detected"] <= at["evidence"] < at["restarted"] < at["ready"]
+
+
+def test_a_client_that_hangs_up_leaves_no_zombie_in_a_sound_engine(rig: Rig) -> None:
+    deployed(rig, "sound")
+    at = drilled(rig, "zombie", "sound")
+    assert at["hung up"] < at["freed"]
+    assert rig.status("sound")["generation"] == 1
+
+
+def test_a_start_that_is_only_slow_is_left_alone(rig: Rig) -> None:
+    deployed(rig, "slow")
+    at = drilled(rig, "slow-start", "slow")
+    assert at["stopped"] < at["resumed"] < at["ready"]
+    assert rig.status("slow")["restarts"] == 0
+    assert rig.incidents("slow") == []
+
+
+def test_a_drill_that_is_cancelled_heals_what_it_stopped(rig: Rig) -> None:
+    """Ctrl-C: the core goes on, and no client is left behind."""
+    port = deployed(rig, "cancelled")
+    command = [PROGRAMS / "agentctl", "drill", "stall", "cancelled"]
+    child = subprocess.Popen(command, env=rig.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        (core,) = traffic.cores(port)
+        letter = Path(f"/proc/{core}/stat")
+        wait_for(lambda: letter.read_text().rpartition(") ")[2][0] == "T", "the core to be stopped")
+        child.send_signal(signal.SIGINT)
+        assert child.wait(20) == 130
+    finally:
+        child.kill()
+        child.communicate()
+    assert letter.read_text().rpartition(") ")[2][0] != "T"
+    assert rig.status("cancelled")["generation"] == 1
+
+
+def test_only_what_is_marked_as_expendable_is_harmed(rig: Rig) -> None:
+    deployed(rig, "precious", expendable=False)
+    said = rig.ctl("drill", "crash", "precious")
+    assert said.code == 3
+    assert "expendable" in said.err
+    assert rig.status("precious")["state"] == "ready"
