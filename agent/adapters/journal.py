@@ -51,6 +51,11 @@ class Journal:
         else:
             self.dropped = 0
 
+    def close(self) -> None:
+        if self._out is not None:
+            self._out.close()
+            self._out = None
+
 
 def field_name(name: str) -> str:
     return NOT_IN_NAMES.sub("_", name.upper())[:40]
