@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 
-from agent.adapters.agent_client import Client, Target
+from agent.adapters.agent_client import Client, Target, Tls
 from agent.errors import UsageError
 
 TYPE_CHECKING = False
@@ -26,16 +26,21 @@ def connect(arguments: Namespace, timeout_s: float = 75.0) -> Client:
 def target(arguments: Namespace) -> Target:
     if arguments.url:
         return url_target(arguments.url)
-    return Target(arguments.socket or os.environ.get("RECIPE_AGENT_SOCKET") or site_socket(arguments))
+    override = os.environ.get("RECIPE_AGENT_SOCKET") or os.environ.get("RECIPE_AGENT_PATHS__SOCKET")
+    return Target(arguments.socket or override or site_socket(arguments))
 
 
 def url_target(url: str) -> Target:
-    """`http://host[:port]`; the token comes from RECIPE_AGENT_TOKEN, so that it stands in no command line."""
-    found = re.fullmatch(r"http://(\[[0-9a-fA-F:]+\]|[^\s/:\[\]]+)(?::(\d{1,5}))?/?", url)
+    """`http[s]://host[:port]`; the token comes from RECIPE_AGENT_TOKEN, so that it stands in no command line.
+
+    For HTTPS, RECIPE_AGENT_CA, RECIPE_AGENT_CERTIFICATE and RECIPE_AGENT_KEY name files (PEM).
+    """
+    found = re.fullmatch(r"http(s?)://(\[[0-9a-fA-F:]+\]|[^\s/:\[\]]+)(?::(\d{1,5}))?/?", url)
     if found is None:
-        raise UsageError(why=f"--url takes http://host:port, not {url!r}")
-    host, port = found[1].strip("[]"), int(found[2] or 9465)
-    return Target(None, host, port, os.environ.get("RECIPE_AGENT_TOKEN", ""))
+        raise UsageError(why=f"--url takes http://host:port or https://host:port, not {url!r}")
+    host, port = found[2].strip("[]"), int(found[3] or 9465)
+    files = [os.environ.get(f"RECIPE_AGENT_{name}", "") for name in ("CA", "CERTIFICATE", "KEY")]
+    return Target(None, host, port, os.environ.get("RECIPE_AGENT_TOKEN", ""), Tls(*files) if found[1] else None)
 
 
 def site_socket(arguments: Namespace) -> str:

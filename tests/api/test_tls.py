@@ -115,6 +115,20 @@ def test_plain_http_is_no_way_around(rig: Rig) -> None:
         ask(rig.port, "/metrics")
 
 
+def test_the_command_line_comes_in_with_a_certificate_or_a_token(rig: Rig, authority: Authority) -> None:
+    certificate, key = authority.sign("laptop")
+    url = ("--url", f"https://127.0.0.1:{rig.port}")
+    assert rig.ctl("status", *url).code == 5, "the system does not know this authority"
+    rig.environment["RECIPE_AGENT_CA"] = str(authority.certificate)
+    assert rig.ctl("status", *url, "-o", "json").error["code"] == "api.not_allowed"
+    shown = {"RECIPE_AGENT_CERTIFICATE": str(certificate), "RECIPE_AGENT_KEY": str(key)}
+    for one in ({"RECIPE_AGENT_TOKEN": TOKEN}, shown):
+        rig.environment |= one
+        assert rig.ok("status", *url, "-o", "json").json == []
+        for name in one:
+            del rig.environment[name]
+
+
 def test_old_tls_is_refused(rig: Rig, authority: Authority) -> None:
     old = context(authority)
     with warnings.catch_warnings():

@@ -8,6 +8,7 @@ import pytest
 
 from agent.cli.connect import DEFAULT_SOCKET, plain_socket, target
 from agent.cli.main import parser_for
+from agent.errors import UsageError
 from agent.settings.load import load
 
 FILES = {
@@ -57,3 +58,27 @@ def test_options_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert target(parser.parse_args([])).socket == "/env.sock"
     monkeypatch.delenv("RECIPE_AGENT_SOCKET")
     assert target(parser.parse_args(["--config", str(tmp_path / "none.yaml")])).socket == DEFAULT_SOCKET
+
+
+def test_an_override_of_the_setting_counts_as_much_as_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RECIPE_AGENT_SOCKET", raising=False)
+    monkeypatch.setenv("RECIPE_AGENT_PATHS__SOCKET", "/unit.sock")
+    assert target(parser_for("status").parse_args([])).socket == "/unit.sock"
+
+
+@pytest.mark.parametrize(
+    ("url", "where"),
+    [
+        ("http://rig1", "http://rig1:9465"),
+        ("https://rig1:8443/", "https://rig1:8443"),
+        ("https://[::1]:1", "https://[::1]:1"),
+    ],
+)
+def test_a_url_is_plain_or_tls(url: str, where: str) -> None:
+    assert str(target(parser_for("status").parse_args(["--url", url]))) == where
+
+
+@pytest.mark.parametrize("url", ["rig1:9465", "ftp://rig1", "https://", "https://a b", "http://rig1/path"])
+def test_another_url_is_an_error(url: str) -> None:
+    with pytest.raises(UsageError, match="--url takes"):
+        target(parser_for("status").parse_args(["--url", url]))
