@@ -18,7 +18,7 @@ from tests.lab.children import free_port
 from tests.lab.engine import Engine
 from tests.lab.init import mount
 
-pytestmark = [pytest.mark.docker, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(240)]
 BIND = 0x1000
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 SEED = 20261130

@@ -15,7 +15,7 @@ from tests.lab.children import free_port
 from tests.lab.nvml.hosts import cmp170hx
 from tests.lab.nvml.standin import StandIn
 
-pytestmark = pytest.mark.timeout(90)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
 
 def state_of(pid: int) -> str:

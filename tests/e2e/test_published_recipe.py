@@ -106,6 +106,8 @@ def test_a_published_recipe_is_deployed_verbatim(host: Rig, tap: Tap, tree: Path
 def test_what_the_host_lacks_is_said_and_nothing_is_created(host: Rig, tap: Tap, shared: Path) -> None:
     """200 GiB of available RAM: what is needed, where that is stated, what was found, and what to do; exit 3."""
     document = str(shared / "recipes" / f"{SLUG}.json")
+    assert host.engine is not None
+    before = host.engine.docker("ps", "--all", "--quiet")
     said = host.ctl("deploy", "--yes", document)
     assert said.code == 3
     line, hint = [text for text in said.err.splitlines() if text.startswith(("error: ", "hint: "))]
@@ -114,6 +116,7 @@ def test_what_the_host_lacks_is_said_and_nothing_is_created(host: Rig, tap: Tap,
     assert "GiB available, needs" in line
     assert "memory_available" in hint
     assert not tap.created()
+    assert host.engine.docker("ps", "--all", "--quiet") == before
     assert not host.containers(SLUG)
     assert host.api("/v1/deployments") == []
     error = host.ctl("deploy", "--yes", document, "-o", "json")

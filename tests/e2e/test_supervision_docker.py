@@ -15,7 +15,7 @@ import pytest
 from tests.e2e import traffic
 from tests.e2e.rig import Rig, deployed, wait_for
 
-pytestmark = [pytest.mark.docker, pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(150)]
 NUMBERS = count(1)
 
 
