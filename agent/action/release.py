@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from agent.action.record import Deployment, Held, Takedown
 from agent.action.seen import Release, Survivor
 from agent.container.port import ContainerView, Runtime
-from agent.engines.model import FailureClass
 from agent.host.gpu import Gpu
 from agent.host.model import HostMemory
 from agent.host.port import GpuSource, HostSource, Processes, Sockets
@@ -90,8 +89,8 @@ def explained(now: HostMemory, before: Held) -> int:
 
 
 def without_port(record: Deployment) -> bool:
-    """It ended because its port was somebody else's: whoever listens there now is not what is left of it."""
-    return record.fault is not None and record.fault.failure == FailureClass.PORT.value
+    """It never served, for its port was somebody else's: whoever listens there now is not what is left of it."""
+    return record.port_failures > 0 and record.ready_at is None
 
 
 async def name_held(proof: Proof, plan: Plan, held: list[str]) -> None:

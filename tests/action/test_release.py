@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from agent.action.record import Deployment, Fault, Held
+from agent.action.record import Deployment, Held
 from agent.action.release import Proof, memory_held, prove
 from agent.action.seen import Release
 from agent.clock import Instant
@@ -14,7 +14,6 @@ from agent.host.model import HostMemory
 from agent.host.process import Listener
 from agent.host.reading import Known, Unknown
 from agent.quantity import Bytes
-from agent.verdict.model import Remedy
 from tests.action.test_decide import fresh
 from tests.action.world import World, fault, healthy
 from tests.plan.build import plan
@@ -32,18 +31,19 @@ class Taken:
         return None
 
 
-def failed(failure: str | None) -> Deployment:
-    fault = Fault("exit", "exited", Remedy.RESTART, 1.0, failure=failure)
-    return Deployment("small", "p", fault=fault if failure else None)
-
-
 @pytest.mark.parametrize(
-    ("failure", "proven"), [(None, False), ("cuda_fault", False), ("port", True)], ids=["no fault", "a crash", "port"]
+    ("port_failures", "ready_at", "proven"),
+    [(0, None, False), (1, None, True), (3, None, True), (1, 5.0, False)],
+    ids=["another crash", "a taken port", "given up for it", "it served since"],
 )
-async def test_a_port_that_it_never_got_is_not_held_by_it(failure: str | None, proven: bool) -> None:
+async def test_a_port_that_it_never_got_is_not_held_by_it(
+    port_failures: int, ready_at: float | None, proven: bool
+) -> None:
+    """Whatever the take-down is for: the next try, a removal by a person."""
     taken = Taken()
     proof = Proof(taken, taken, SimpleNamespace(), SimpleNamespace(), SimpleNamespace())  # type: ignore[arg-type]
-    release = await prove(proof, plan(), failed(failure))
+    record = Deployment("small", "p", port_failures=port_failures, ready_at=ready_at)
+    release = await prove(proof, plan(), record)
     assert release.proven is proven
     assert proven or "pid 77" in release.held[0]
 

@@ -193,8 +193,8 @@ class Rig:
         for pid in left:
             send(pid, signal.SIGCONT)
         if self.agent.poll() is None:
-            self.ctl("remove", self.site.slug)
-            with suppress(NotSeen):
+            with suppress(NotSeen, subprocess.TimeoutExpired):
+                self.ctl("remove", self.site.slug)
                 self._until(lambda: self.status()["state"] == "none", 30.0, "removed")
             self.agent.send_signal(signal.SIGTERM)
             try:
