@@ -21,6 +21,8 @@ class Want:
     """The person's own values, for the next revision of the recipe."""
     supervision: Supervision = Supervision.ACTIVE
     """For a deployment that is new; one that is there keeps its own."""
+    at_window: bool = False
+    """It can wait for a maintenance window."""
 
 
 class NeedsForce(Refused):
@@ -29,6 +31,14 @@ class NeedsForce(Refused):
     code = "deployment.needs_force"
     message = "cannot start {slug}: it is {state}: {why}"
     hint = "mend that first, then: agentctl start --force {slug}"
+
+
+class NothingToWait(Refused):
+    """What does not run needs no window."""
+
+    code = "deployment.not_running"
+    message = "cannot restart {slug} in a maintenance window: it is {state}"
+    hint = "agentctl start {slug}"
 
 
 def deploy(record: Deployment | None, want: Want, now: float) -> Deployment:
@@ -54,6 +64,7 @@ def deploy(record: Deployment | None, want: Want, now: float) -> Deployment:
         returning=None,
         replaces=want.replaces,
         sets=want.sets,
+        at_window=want.at_window,
     )
     if record.state in RESTING:
         return fresh(record, "was deployed again by a person", now)
@@ -87,6 +98,13 @@ def restart(record: Deployment, drain_s: float | None, now: float) -> Deployment
     if record.state is State.STOPPED:
         return fresh(record, "restarted by a person", now)
     return down(record, Reason.RESTART, "restarted by a person", drain_s, now)
+
+
+def restart_later(record: Deployment) -> Deployment:
+    """Ask for a new container of the same plan in the next maintenance window."""
+    if record.state in RESTING:
+        raise NothingToWait(slug=record.slug, state=record.state.value)
+    return replace(record, restart_at_window=True)
 
 
 def remove(record: Deployment, drain_s: float | None, now: float) -> Deployment:

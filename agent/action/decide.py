@@ -61,8 +61,21 @@ def run(record: Deployment, seen: Seen) -> Step:
     if record.supervision is Supervision.PAUSED and record.started_at is not None:
         told = seen.verdict.why if seen.verdict else record.why
         return Nothing(f"paused by a person, does nothing: {told}")
-    if record.next_plan is not None and record.next_plan != record.plan_id:
+    pending = record.next_plan is not None and record.next_plan != record.plan_id
+    if pending and (first := prepare(record)) is not None:
+        return first
+    runs_on = seen.container is not None or record.started_at is not None
+    if pending and not (runs_on and record.at_window and seen.window):
         return replace_running(record, seen)
+    if record.restart_at_window and runs_on and not seen.window:
+        return Stop(Reason.RESTART, "restarts in the maintenance window, as a person asked")
+    step = go_on(record, seen)
+    waits = (pending or record.restart_at_window) and isinstance(step, Nothing)
+    return Nothing(f"{step.why}; {'the new plan' if pending else 'a restart'} waits: {seen.window}") if waits else step
+
+
+def go_on(record: Deployment, seen: Seen) -> Step:
+    """With the plan that it has."""
     if seen.container is None:
         return begin(record, seen) if record.started_at is None else mend(record, seen)
     if seen.container.state is RunState.CREATED:
@@ -71,9 +84,7 @@ def run(record: Deployment, seen: Seen) -> Step:
 
 
 def replace_running(record: Deployment, seen: Seen) -> Step:
-    """A new plan: nothing is stopped before its checks pass and its image is there."""
-    if (first := prepare(record)) is not None:
-        return first
+    """A new plan whose checks have passed and whose image is there: nothing is stopped before."""
     if seen.container is not None or record.started_at is not None:
         return Stop(Reason.DEPLOY, "the new plan is ready to take over")
     return begin(record, seen)

@@ -160,6 +160,10 @@ class Deployment:
     imaged: str | None = None
     backoff_until: float | None = None
     accepted: tuple[str, ...] = ()
+    at_window: bool = False
+    """The next plan takes over in a maintenance window only."""
+    restart_at_window: bool = False
+    """A person asked for a restart in the next maintenance window."""
     starts: tuple[Held, ...] = ()
     shared: tuple[tuple[str, int], ...] = ()
     counts: Mapping[str, int] = field(default_factory=dict)

@@ -60,6 +60,8 @@ class Seen:
     """Those of the record's that are still there now that the container is gone, and mapped by nobody."""
     broken: str = ""
     """What is wrong with the host or a card of this deployment that no start can mend."""
+    window: str = ""
+    """Empty while a maintenance window is open, else when the next one opens."""
     host_wait: float = 0.0
     """Seconds until the restarts of all deployments together allow one more."""
     clients: int | None = None

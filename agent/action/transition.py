@@ -273,6 +273,8 @@ def created(record: Deployment, generation: int, outcome: Outcome) -> Deployment
         container=outcome.container,
         plan_id=record.target,
         next_plan=None,
+        at_window=False,
+        restart_at_window=False,
         starts=(*record.starts, outcome.held)[-KEPT_STARTS:],
         shared=(),
         fault=None,

@@ -102,9 +102,9 @@ async def history(request: web.Request) -> web.Response:
     Promise({202: answers.OperationAnswer}, body=VerbBody, fails=PLANNING, located=True),
 )
 async def upgrade(request: web.Request) -> web.Response:
-    """To the newest revision of its recipe."""
-    await body_of(request, VerbBody)
-    return accepted(await request.app[DESK].upgrade(request.match_info["slug"], request[CALLER]))
+    """To the newest revision of its recipe, in the site's next maintenance window unless `now`."""
+    body = await body_of(request, VerbBody)
+    return accepted(await request.app[DESK].upgrade(request.match_info["slug"], body.now, request[CALLER]))
 
 
 @routes.add("POST", "/v1/deployments/{slug}/rollback", LONG)

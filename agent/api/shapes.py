@@ -59,10 +59,13 @@ class DeployBody(PlanBody):
 
 
 class VerbBody(Body):
-    """Options of stop, start, restart, remove (`drain_s`, `force`) and rollback (`plan_id`)."""
+    """Options of stop, start, restart, remove (`drain_s`, `force`), rollback (`plan_id`), upgrade (`now`: not only in a
+    maintenance window) and restart (`in_window`: in the next one)."""
 
     drain_s: float | None = Field(None, ge=0, le=86_400)
     force: bool = False
+    now: bool = False
+    in_window: bool = False
     plan_id: str | None = Field(None, max_length=64)
 
 

@@ -25,6 +25,8 @@ def add_arguments(parser: ArgumentParser) -> None:
         parser.add_argument(
             "--drain", type=float, metavar="SECONDS", help="wait for clients for at most so long before TERM"
         )
+    if command == "restart":
+        parser.add_argument("--in-window", action="store_true", help="in the site's next maintenance window")
     if command == "start":
         parser.add_argument("--force", action="store_true", help="also a failed or quarantined one")
 
@@ -32,6 +34,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(arguments: Namespace) -> int:
     client, command = connect(arguments), arguments.command
     body = {"drain_s": getattr(arguments, "drain", None), "force": getattr(arguments, "force", False)}
+    if getattr(arguments, "in_window", False):
+        body["in_window"] = True
     path = f"/v1/deployments/{quoted(arguments.slug)}"
     if command == "remove":
         answer = client.call("DELETE", path, body)

@@ -37,6 +37,7 @@ from agent.daemon.observe import Eyes, Observer
 from agent.daemon.recipes import document_of, keep_document
 from agent.daemon.site import SiteState
 from agent.daemon.verification import Means, Verifier
+from agent.daemon.windows import Windows
 from agent.engines.api_key import api_key_of
 from agent.errors import Refused
 from agent.host.model import Host
@@ -97,6 +98,7 @@ async def assemble(parts: Parts) -> Daemon:
     snapshots = Snapshots(fleet, watch)
     fleet.on_board = snapshots.see
     fleet.trouble, fleet.forgive, watch.on_trouble = watch.trouble, watch.forgive, fleet.beware
+    fleet.window = lambda wall: Windows(parts.settings.maintenance).closed(wall)
     fleet.host_budget = lambda: HostBudget(parts.settings.budget.host_restarts)
     exposition = Exposition(snapshots.take)
     site = SiteState()
@@ -230,6 +232,7 @@ class LoopMaker:
             told=fleet.told,
             broken=fleet.broken,
             host_wait=fleet.host_wait,
+            window=fleet.window,
         )
         work = DeploymentWork(self._of, observer, slug)
         return Loop(record, plan, observer, work.work(), rooms)

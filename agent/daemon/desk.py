@@ -144,11 +144,13 @@ class DaemonDesk:
         await self._audit("deploy", slug, by, details)
         return operation
 
-    async def upgrade(self, slug: str, by: Caller) -> Operation:
-        """To the newest revision of its recipe, with the values that it was deployed with."""
+    async def upgrade(self, slug: str, now: bool, by: Caller) -> Operation:
+        """To the newest revision of its recipe, with the values that it was deployed with; in a maintenance window
+        where the site has some, unless it is to be now."""
         record = self._to.fleet.loop(slug).record
         plan = await self._to.newest(slug, record.sets)
-        want = commands.Want(slug, plan.plan_id, record.accepted, None, record.sets)
+        waits = not now and bool(self._to.fleet.window(self._to.clock.now().wall))
+        want = commands.Want(slug, plan.plan_id, record.accepted, None, record.sets, at_window=waits)
         operation = await self._to.fleet.deploy(plan, want, by.text)
         await self._audit(
             "upgrade", slug, by, {"plan": plan.plan_id, "from": record.plan_id, "operation": operation.id}
@@ -184,6 +186,10 @@ class DaemonDesk:
             "restart": lambda record: commands.restart(record, drain, now),
             "remove": lambda record: commands.remove(record, drain, now),
         }
+        if verb == "restart" and options.get("in_window") and self._to.fleet.window(now):
+            operation = await self._to.fleet.restart_later(slug, by.text)
+            await self._audit(verb, slug, by, {"in_window": True, "operation": operation.id})
+            return operation
         if verb == "start" and options.get("force"):
             self._to.fleet.forgive(self._to.fleet.loop(slug).plan.gpus)
         operation = await self._to.fleet.ask(slug, verb, wishes[verb], by.text)

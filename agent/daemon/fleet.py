@@ -16,7 +16,7 @@ import structlog
 from agent.action import commands
 from agent.action.budget import HostBudget
 from agent.action.conflicts import no_conflict
-from agent.action.operation import DEPLOY, RESTART, START, Operation, begun, fail, follow, interrupted
+from agent.action.operation import DEPLOY, RESTART, START, Operation, begun, end, fail, follow, interrupted
 from agent.action.record import RESTING, Deployment, Desired, State, Supervision
 from agent.action.store import Event, Store, StoreTrouble
 from agent.clock import Clock
@@ -73,6 +73,8 @@ class Fleet:
         """What is wrong with cards, or the host, that no start can mend."""
         self.forgive: Callable[[Collection[str]], None] = lambda _: None
         """A person has dealt with what the driver reported of these cards."""
+        self.window: Callable[[float], str] = lambda _: ""
+        """Empty while a maintenance window is open, else when the next one opens."""
         self.host_budget: Callable[[], HostBudget] = HostBudget
         self._restarted: deque[float] = deque(maxlen=1000)
         """When deployments were restarted for a fault, on CLOCK_MONOTONIC."""
@@ -302,6 +304,8 @@ class Fleet:
         if loop is not None:
             same_runtime(loop.plan, plan)
         operation = await self._open(slug, DEPLOY, plan.plan_id, by)
+        if want.at_window:
+            operation = await self._waits(operation, now)
         if loop is not None:
             await loop.change(lambda record: commands.deploy(record, want, now))
             return operation
@@ -309,6 +313,18 @@ class Fleet:
         await self._store.save(record)
         self._begin(record, plan)
         return operation
+
+    async def _waits(self, operation: Operation, now: float) -> Operation:
+        """What waits for a maintenance window is over for who asked: the deployment's own sentence tells the rest."""
+        waiting = replace(end(operation, now), progress={"text": f"waits: {self.window(now)}"})
+        await self._store.save_operation(waiting)
+        return waiting
+
+    async def restart_later(self, slug: str, by: str) -> Operation:
+        """In the next maintenance window; at once while one is open."""
+        now = self._clock.now().wall
+        await self.loop(slug).change(commands.restart_later)
+        return await self._waits(await self._open(slug, RESTART, None, by), now)
 
     def _others(self, slug: str, replaced: str | None) -> list[Plan]:
         """Plans of the other deployments that should run."""

@@ -66,6 +66,8 @@ class Rooms:
     told: Callable[[Event], None]
     broken: Callable[[Plan, Deployment], str] = lambda _plan, _record: ""
     """What is wrong with the host or the plan's cards that no start can mend; empty for nothing."""
+    window: Callable[[float], str] = lambda _: ""
+    """Empty while a maintenance window is open, else when the next one opens."""
     host_wait: Callable[[], float] = lambda: 0.0
     """Seconds until the restarts of all deployments together allow one more."""
 
@@ -220,7 +222,8 @@ class Loop:
     async def _see_more(self, seen: Seen, container: ContainerView | None) -> Seen:
         """The engine where it should run, what is left of it where it is taken down."""
         rooms = self._rooms
-        seen = replace(seen, broken=rooms.broken(self.plan, self.record), host_wait=rooms.host_wait())
+        broken, window = rooms.broken(self.plan, self.record), rooms.window(seen.now.wall)
+        seen = replace(seen, broken=broken, window=window, host_wait=rooms.host_wait())
         if self.record.replaces is not None:
             seen = replace(seen, other=self._observer.standing(self.record.replaces))
         if self.record.takedown is not None:

@@ -156,6 +156,37 @@ class Budget(Section):
     )
 
 
+def _cron(text: str) -> str:
+    # the scheduler that will read it decides; it is imported only where a site has windows
+    from apscheduler.triggers.cron import CronTrigger
+
+    try:
+        CronTrigger.from_crontab(text)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{text!r} is no cron expression (minute hour day month weekday): {error}") from error
+    return text
+
+
+def _zone(text: str) -> str:
+    from zoneinfo import ZoneInfo
+
+    try:
+        ZoneInfo(text)
+    except (ValueError, OSError, KeyError) as error:
+        raise ValueError(f"{text!r} is no time zone of this host, as Europe/Berlin would be") from error
+    return text
+
+
+class Maintenance(Section):
+    """When upgrades, and restarts that can wait, may interrupt an engine that serves. Faults never wait."""
+
+    windows: tuple[Annotated[str, AfterValidator(_cron)], ...] = Field(
+        (), description='Cron expressions at which a window opens, e.g. "0 3 * * sun"; without any it is always open.'
+    )
+    length_s: Seconds = Field(7200.0, gt=0, description="How long a window stays open.")
+    timezone: Annotated[str, AfterValidator(_zone)] = Field("UTC", description="The zone of the expressions.")
+
+
 class Logs(Section):
     """The agent's own log and the bounds of the engines' logs."""
 
@@ -230,6 +261,7 @@ class Settings(Section):
     docker: Docker = Docker()
     policy: Policy = Policy()
     budget: Budget = Budget()
+    maintenance: Maintenance = Maintenance()
     logs: Logs = Logs()
     incidents: Incidents = Incidents()
     notifications: Notifications = Notifications()

@@ -8,7 +8,7 @@ import pytest
 
 from agent.action import commands
 from agent.action.conflicts import Conflict, no_conflict
-from agent.action.model import BringBack, Create, RollBack, Yield
+from agent.action.model import BringBack, Create, Nothing, RollBack, Yield
 from agent.action.record import Deployment, State
 from agent.engines.model import EngineKind, EngineLaunch, FailureClass
 from agent.plan.model import ContainerPlan, Plan, RecipeRef
@@ -98,6 +98,57 @@ def test_the_replaced_one_comes_back_when_the_new_one_fails() -> None:
     assert [step.slug for step in back] == ["old"]
     assert not any(isinstance(step, Yield) for step in world.steps)
     assert sum(isinstance(step, Create) for step in world.steps) == 1
+
+
+CLOSED = "the next maintenance window opens 2026-12-06 03:00+00:00"
+
+
+def test_an_upgrade_that_can_wait_is_prepared_at_once_and_takes_over_in_the_window() -> None:
+    """Checks and image now, the old engine serves on and is supervised, and the swap comes when the window opens."""
+    looks = {"stalls": False}
+    world = World(lambda _: fault() if looks["stalls"] else healthy(), window=CLOSED)
+    record = world.run(fresh(), 8)
+    want = commands.Want("demo", "plan-2", at_window=True)
+    record = world.run(commands.deploy(record, want, world.clock), 20)
+    kinds = [type(step).__name__ for step in world.steps[8:] if not isinstance(step, Nothing)]
+    assert kinds == ["Preflight", "PrepareImage"]
+    assert (record.plan_id, record.state) == ("plan-1", State.READY)
+    assert CLOSED in world.steps[-1].why
+    world.window = ""
+    record = world.run(record, 20)
+    assert (record.plan_id, record.state, record.at_window) == ("plan-2", State.READY, False)
+
+
+def test_a_fault_never_waits_for_a_window() -> None:
+    """What is broken is mended at once, and with the plan that is ready."""
+    world = World(lambda generation: fault() if generation == 1 else healthy(), window=CLOSED)
+    record = world.run(fresh(), 4)
+    record = world.run(commands.deploy(record, commands.Want("demo", "plan-2", at_window=True), world.clock), 30)
+    assert record.state is State.READY
+    assert record.plan_id == "plan-2"
+    assert world.created == [1, 2]
+
+
+def test_a_persons_word_of_now_overrules_the_window() -> None:
+    world = World(lambda _: healthy(), window=CLOSED)
+    record = world.run(fresh(), 8)
+    record = world.run(commands.deploy(record, commands.Want("demo", "plan-2", at_window=True), world.clock), 6)
+    record = world.run(commands.deploy(record, commands.Want("demo", "plan-2"), world.clock), 20)
+    assert record.plan_id == "plan-2"
+
+
+def test_a_restart_that_can_wait_comes_once_in_the_window() -> None:
+    world = World(lambda _: healthy(), window=CLOSED)
+    record = world.run(fresh(), 8)
+    record = world.run(commands.restart_later(record), 10)
+    assert world.created == [1]
+    assert "a restart waits" in world.steps[-1].why
+    world.window = ""
+    record = world.run(record, 40)
+    assert world.created == [1, 2]
+    assert record.restarts == ()
+    with pytest.raises(commands.NothingToWait):
+        commands.restart_later(replace(record, state=State.STOPPED))
 
 
 def plan(slug: str, *, gpus: tuple[str, ...] = (), name: str | None = None, port: int | None = None) -> Plan:

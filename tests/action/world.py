@@ -59,6 +59,7 @@ class World:
     release: Release = field(default_factory=Release)
     boot: str = BOOT
     other: str = ""
+    window: str = ""
     held: Callable[[int], Held] = lambda _: Held()
     """Starts so far → what is in use before the next."""
     disk: str = ""
@@ -106,6 +107,7 @@ class World:
             verdict=verdict,
             release=self.release if down else None,
             other=self.other,
+            window=self.window,
             clients=0,
         )
 

@@ -1,0 +1,47 @@
+"""Maintenance windows: open for as long as they say, in the zone that the site names."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+from pydantic import ValidationError
+
+from agent.daemon.windows import Windows
+from agent.settings.model import Maintenance
+
+
+def at(text: str, zone: str = "UTC") -> float:
+    return datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(zone)).timestamp()
+
+
+@pytest.mark.parametrize(
+    ("when", "is_open"),
+    [
+        ("2026-12-06 02:59:59", False),
+        ("2026-12-06 03:00:00", True),
+        ("2026-12-06 04:59:59", True),
+        ("2026-12-06 05:00:00", False),
+        ("2026-12-07 03:30:00", False),
+    ],
+)
+def test_a_window_is_open_from_its_time_for_its_length(when: str, is_open: bool) -> None:
+    """Sundays at three, for two hours."""
+    windows = Windows(Maintenance(windows=("0 3 * * sun",)))
+    assert (windows.closed(at(when)) == "") is is_open
+
+
+def test_a_closed_window_says_when_the_next_opens_in_the_sites_zone() -> None:
+    windows = Windows(Maintenance(windows=("0 3 * * sun", "30 22 * * fri"), timezone="Europe/Berlin"))
+    assert windows.closed(at("2026-12-01 12:00", "Europe/Berlin")).endswith("opens 2026-12-04 22:30+01:00")
+
+
+def test_without_windows_it_is_always_time() -> None:
+    assert Windows(Maintenance()).closed(at("2026-12-01 12:00")) == ""
+
+
+@pytest.mark.parametrize("bad", [{"windows": ("at night",)}, {"windows": ("0 25 * * *",)}, {"timezone": "Mars/Base"}])
+def test_what_is_no_window_is_refused_with_the_site_file(bad: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        Maintenance.model_validate(bad)
