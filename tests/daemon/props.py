@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -148,11 +149,14 @@ class DiskStore:
 class TrappedRuntime(FakeRuntime):
     """The fake with a trap around everything that changes something."""
 
-    def __init__(self, world: FakeWorld, trap: Trap) -> None:
+    def __init__(self, world: FakeWorld, trap: Trap, hangs: Collection[str] = ()) -> None:
         super().__init__(world)
         self.trap = trap
+        self.hangs = hangs
 
     async def create(self, spec: ContainerSpec) -> str:
+        if spec.slug in self.hangs:
+            await asyncio.Event().wait()
         return await self.trap.around("create", partial(FakeRuntime.create, self, spec))
 
     async def start(self, container_id: str) -> None:

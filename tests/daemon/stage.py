@@ -242,6 +242,10 @@ class Stage:
     trouble: str = ""
     """What is wrong with the host."""
     host_restarts: int = 100
+    live: bool = False
+    """Loops turn by themselves, in real time."""
+    hangs: set[str] = field(default_factory=set)
+    """Deployments whose containers are never created: the call does not come back."""
 
     def __post_init__(self) -> None:
         self.world = FakeWorld(self.clock, images=[IMAGE])
@@ -255,7 +259,7 @@ class Stage:
     async def boot(self) -> Agent:
         """A new agent on what is there."""
         asyncio.get_running_loop().set_exception_handler(all_but_kills)
-        store, runtime = DiskStore(self.disk, self.trap), TrappedRuntime(self.world, self.trap)
+        store, runtime = DiskStore(self.disk, self.trap), TrappedRuntime(self.world, self.trap, self.hangs)
         fleet = Fleet({"docker": runtime}, store, self.clock, self.boot_id)
         fleet.trouble = lambda _cards, _accepted: self.trouble
         fleet.host_budget = lambda: HostBudget(self.host_restarts)
@@ -303,7 +307,7 @@ class Stage:
             make_room=lambda other: fleet.make_room(other, slug), bring_back=fleet.bring_back,
             logs=self.folder / "logs",
         )  # fmt: skip
-        return SteppedLoop(record, plan, observer, work, rooms)
+        return (Loop if self.live else SteppedLoop)(record, plan, observer, work, rooms)
 
     async def _spec(self, fleet: Fleet, record: Deployment, generation: int) -> ContainerSpec:
         plan = await fleet.plan_of(record.target)
