@@ -128,10 +128,15 @@ def cures(findings: Sequence[Finding]) -> str:
 
 
 async def prepare_image(record: Deployment, work: Work) -> Outcome:
-    """What stands in the way of an image is an answer, unless asking again may help by itself."""
+    """What stands in the way of an image is an answer; a container engine that is gone for a moment is none.
+
+    A registry or a server of sources was asked again by the pull and the build themselves.
+    """
     try:
         await work.image(record)
     except AgentError as error:
+        if isinstance(error, RuntimeTrouble) and error.retryable:
+            raise
         return Outcome(refused=error.text, error=error.as_dict())
     return Outcome()
 

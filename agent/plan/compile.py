@@ -32,6 +32,7 @@ from agent.plan.windows import derive
 from agent.profile.document import Profile
 from agent.profile.fact import value_of
 from agent.profile.layers import OWN, SETS, SHIPPED, SITE, from_sets, layered, validate
+from agent.profile.steps import Image
 
 _COMMANDS = ("run", "pip", "extension")
 """Kinds of build steps that run what a recipe's sources bring."""
@@ -137,7 +138,11 @@ def _image(inputs: Inputs, profile: Profile, body: Mapping[str, Any], choice: Ch
     reference = body.get("Image")
     if not reference:
         return None, ""
-    return image_plan(str(reference), for_cards(profile.image, choice.archs), inputs.settings, inputs.images)
+    return image_plan(str(reference), _for_cards(profile, choice), inputs.settings, inputs.images)
+
+
+def _for_cards(profile: Profile, choice: Choice) -> Image:
+    return for_cards(profile.image, choice.archs, profile.requirements.compute_capability)
 
 
 def _check_policy(inputs: Inputs, run: Run, roots: tuple[str, ...]) -> None:
@@ -181,7 +186,7 @@ def _container(inputs: Inputs, run: Run) -> ContainerPlan | None:
 def _missing(stage: Stage, run: Run, secrets: list[Missing]) -> tuple[Missing, ...]:
     found = [*stage.drafted.missing, *run.made.missing, *run.choice.missing, *gaps.of_engine(run.engine, stage.drafted)]
     if run.image is not None and run.image.how == "build":
-        found.extend(image_gaps(stage.profile))
+        found.extend(image_gaps(_for_cards(stage.profile, run.choice)))
     declared = gaps.still_missing([*found, *secrets], stage.profile, run.image)
     return (*declared, *gaps.of_hosts(stage.profile))
 

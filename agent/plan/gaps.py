@@ -14,6 +14,8 @@ from agent.plan.secrets import references
 from agent.profile.document import Gap, Profile
 from agent.settings.model import Settings
 
+_NO_LAUNCH = ("launch.line",)
+
 
 def still_missing(found: Iterable[Missing], profile: Profile, image: ImagePlan | None) -> tuple[Missing, ...]:
     """`found`, and the profile's declared gaps that have no value yet; those of a build only where one is made."""
@@ -58,8 +60,9 @@ def of_hosts(profile: Profile) -> Iterator[Missing]:
 
 
 def of_engine(engine: EngineLaunch | None, drafted: Draft) -> Iterator[Missing]:
-    """An engine that nobody names cannot be watched; of a launch that lacks its variables, nothing is known yet."""
-    unread = drafted.launch is None and any(not entry.key.startswith("launch.") for entry in drafted.missing)
+    """An engine that nobody names cannot be watched; of a launch that lacks its variables, or is one of several,
+    nothing is known yet."""
+    unread = drafted.launch is None and any(entry.key not in _NO_LAUNCH for entry in drafted.missing)
     if engine is None and not unread:
         yield Missing("engine.kind", "nothing says which engine serves", "--set engine.kind=vllm (or another)")
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from agent.plan.inputs import LocalImage
 from agent.plan.model import ImagePlan, Missing
-from agent.profile.document import Profile
 from agent.profile.fact import Fact
 from agent.profile.steps import Image, Source, Step
 from agent.settings.model import Settings
@@ -31,11 +30,12 @@ def digest_of(image: Image) -> str:
     return hashlib.sha256(json.dumps(parts | {"sources": sources}, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def for_cards(image: Image, archs: Sequence[str]) -> Image:
-    """The image with the chosen cards' compute capabilities where a step compiles for whatever is there."""
-    if not archs:
+def for_cards(image: Image, archs: Sequence[str], stated: Fact[str] | None) -> Image:
+    """The image with compute capabilities where a step compiles for whatever is there: the chosen cards', or, where
+    none of them could be asked, the ones that are stated for the recipe."""
+    arch = " ".join(sorted(set(archs) or set((stated.value if stated else "").split())))
+    if not arch:
         return image
-    arch = " ".join(sorted(set(archs)))
     return image.model_copy(update={"steps": tuple(_for_cards(step, arch) for step in image.steps)})
 
 
@@ -87,9 +87,8 @@ def source_json(source: Source) -> dict[str, Any]:
     return {key: value for key, value in stated.items() if value is not None}
 
 
-def gaps(profile: Profile) -> Iterator[Missing]:
-    """What a build still needs: a base, and something that pins every source."""
-    image = profile.image
+def gaps(image: Image) -> Iterator[Missing]:
+    """What a build still needs: a base, something that pins every source, and what extensions are compiled for."""
     if image.base is None:
         yield Missing("image.base", "no base image is stated", "--set image.base=IMAGE")
     for name, source in image.sources.items():
@@ -97,6 +96,11 @@ def gaps(profile: Profile) -> Iterator[Missing]:
             key = f"image.sources.{name}.{'sha256' if source.archive else 'commit'}"
             where = source.git or source.archive or "it"
             yield Missing(key, f"nothing says which state of {where} is meant", f"--set {key}=…")
+    compiled = [step.extension.source for step in image.steps if step.extension and step.extension.arch is None]
+    if compiled:
+        why = f"{', '.join(compiled)} is compiled for the cards' architecture, and no card can be asked for it here"
+        how = "--set requirements.compute_capability=8.0, or what the cards have that will run it"
+        yield Missing("requirements.compute_capability", why, how)
 
 
 def _plain(fact: Fact[str] | None) -> str | None:

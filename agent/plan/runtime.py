@@ -35,16 +35,19 @@ def runtime_of(
     if isinstance(launch, CommandLaunch) and not has_image(profile):
         return PROCESS, "the launch is a bare command and no image is known for it"
     if answering is not None and DOCKER not in answering:
-        return _without_docker(launch)
+        return _without_docker(launch, profile)
     if launch is None:
         return DOCKER, "nothing is said of a launch"
     return DOCKER, "the launch is a container's" if isinstance(launch, ContainerLaunch) else "an image is known for it"
 
 
-def _without_docker(launch: ContainerLaunch | CommandLaunch | None) -> tuple[str, str]:
+def _without_docker(launch: ContainerLaunch | CommandLaunch | None, profile: Profile) -> tuple[str, str]:
     """A process where the launch can be one; else Docker all the same, and preflight says what is not there."""
+    nobody = "no container engine answers on this host yet"
     if isinstance(launch, ContainerLaunch) and (obstacle := no_process(launch)):
-        return DOCKER, f"the launch is a container's: {obstacle}; no container engine answers on this host yet"
+        return DOCKER, f"the launch is a container's: {obstacle}; {nobody}"
+    if profile.image.steps:
+        return DOCKER, f"its image is built, and a process would run what is installed here instead; {nobody}"
     return PROCESS, "no container engine answers on this host"
 
 

@@ -59,6 +59,8 @@ def warnings_of(inputs: Inputs, stage: Stage, run: Run, plan: Plan) -> Iterator[
     yield from disagreements(run.engine if run.made.body else None, stage.profile)
     yield from _environment(inputs, run)
     yield from plan.watch.warnings
+    if run.made.body and stage.runtime != DOCKER and stage.profile.image.steps:
+        yield "the recipe's image is built, and a process has none: it runs what is installed on this host, unpatched"
     if run.made.body and stage.runtime == DOCKER and run.engine and not published(run.made.body, run.engine.port):
         yield f"no port of this host leads to the engine's {run.engine.port}: --set port=N publishes it"
     yield from map(str, advise(plan, stage.profile))

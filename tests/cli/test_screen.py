@@ -9,7 +9,7 @@ import pty
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -25,8 +25,9 @@ LAUNCH = "docker run --name caf\u00e9 --label t=\u2014 img\n"
 def agentctl(*words: str, **how: Any) -> subprocess.CompletedProcess[bytes]:
     """The command in a process of its own, which is where streams are closed, full or in another encoding."""
     how = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "timeout": 60} | how
-    done = subprocess.run([sys.executable, "-m", "agent.cli.main", *words], text=False, check=False, **how)
-    return done
+    command = [sys.executable, "-m", "agent.cli.main", *words]
+    done: Any = subprocess.run(command, check=False, **how)
+    return cast("subprocess.CompletedProcess[bytes]", done)
 
 
 @pytest.mark.parametrize(

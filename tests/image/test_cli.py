@@ -42,7 +42,11 @@ def site(tmp_path: Path) -> tuple[str, ...]:
             ],
             ["image.sources.vllm-backport.commit", "image.sources.vllm-exl3.commit"],
         ),
-        (DEEPINFER, ["FROM base-image.not-stated", "# 2. pip install vllm"], ["image.base"]),
+        (
+            DEEPINFER,
+            ["FROM base-image.not-stated", "# 2. set SETUPTOOLS_SCM_PRETEND_VERSION", "# 3. pip install vllm"],
+            ["image.base"],
+        ),
     ],
 )
 def test_the_shipped_build_plans_can_be_read_anywhere(

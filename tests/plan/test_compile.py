@@ -20,6 +20,7 @@ from agent.plan.trouble import NoProcess, NotMeant, PolicyRefused, SecretSet
 from agent.profile.layers import from_sets
 from agent.profile.load import load
 from agent.profile.trouble import BadSet
+from agent.recipe.read import read_recipe
 from tests.plan.build import FIXTURES, bare, cards, host_config, plan, recipe, settings, small
 
 IMAGE = "registry.example/small:v1"
@@ -524,3 +525,37 @@ def test_planning_takes_milliseconds() -> None:
 def test_no_path_of_this_machine_is_in_the_golden_files() -> None:
     for name in ("small.plan.json", "small.plan.txt"):
         assert str(Path.cwd()) not in (FIXTURES / name).read_text()
+
+
+def test_without_cards_an_extension_is_compiled_for_what_is_stated_or_somebody_is_asked() -> None:
+    source = {"kernels": {"git": "https://host/k.git", "commit": "0" * 40}}
+    image = {"base": "b", "sources": source, "steps": [{"extension": {"source": "kernels"}}]}
+    unasked = plan(shipped={"image": image})
+    assert "requirements.compute_capability" in [entry.key for entry in unasked.missing]
+    for stated, arch in (("8.0", "8.0"), ("9.0 8.0", "8.0 9.0")):
+        made = plan(shipped={"image": image}, sets={"requirements.compute_capability": stated})
+        assert "requirements.compute_capability" not in [entry.key for entry in made.missing]
+        assert made.image is not None
+        assert made.image.steps[-1] == {"extension": {"source": "kernels", "arch": arch}}
+
+
+def test_an_image_that_is_built_makes_no_process_where_docker_is_not_there_yet() -> None:
+    """Its patches would be left out, and what is installed on the host would serve instead."""
+    source = {"engine": {"git": "https://host/e.git", "commit": "0" * 40}}
+    profile = {"image": {"base": "b", "sources": source, "steps": [{"pip": {"source": "engine"}}]}}
+    launch = bare(["vllm", "serve", "org/m"])
+    made = plan(launch, shipped=profile, runtimes=frozenset({"process"}))
+    assert made.runtime == "docker"
+    assert "no container engine answers" in made.origins["runtime"]
+    assert made.image is not None
+    assert made.image.how == "build"
+    asked = plan(launch, shipped=profile, sets={"runtime": "process"})
+    assert asked.runtime == "process"
+    assert any("unpatched" in warning for warning in asked.warnings)
+
+
+def test_a_choice_among_services_asks_for_nothing_else() -> None:
+    """Each of them says which engine it is."""
+    service = "{image: vllm/vllm-openai:v1, command: --model m}"
+    made = plan(read_recipe(f"services:\n  a: {service}\n  b: {service}\n".encode(), "/srv/pair.yaml"))
+    assert [entry.key for entry in made.missing] == ["launch.service"]

@@ -173,6 +173,15 @@ def test_its_patches_go_on_in_order_onto_the_commit(recipes: dict[str, Recipe]) 
         "patches/00-vllm-pr56201-sm80-base.patch",
         "patches/vllm-sm80-deepinfer.patch",
     ]
+    kinds = [next(iter(step)) for step in plan.image.steps if "source" not in step]
+    assert kinds == ["apply", "env", "pip"], "a tree without .git is told its version before it is built"
+    assert {"SETUPTOOLS_SCM_PRETEND_VERSION": "0.28.1rc0"} in [step.get("env") for step in plan.image.steps]
+
+
+def test_its_build_is_planned_where_no_engine_answers_yet(recipes: dict[str, Recipe]) -> None:
+    plan = made(recipes[DEEPINFER], runtimes=frozenset({"process"}))
+    assert plan.runtime == "docker"
+    assert [entry.key for entry in plan.missing] == ["variables.HF_HOME", "image.base"]
 
 
 def test_a_long_context_is_watched_by_what_is_claimed_of_a_short_one(recipes: dict[str, Recipe]) -> None:
