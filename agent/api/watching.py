@@ -13,7 +13,7 @@ from agent.api import answers
 from agent.api.desk import LogRequest
 from agent.api.endpoint import Endpoints, Listing, Media, Promise, query_of, reply
 from agent.api.routes import DESK, HEARTBEAT_S
-from agent.api.shapes import EventsQuery, LogsQuery, OfOne, WaitQuery
+from agent.api.shapes import LARGEST_SEQ, EventsQuery, LogsQuery, OfOne, WaitQuery
 
 watching = Endpoints()
 MOST_EVENTS = 5000
@@ -45,16 +45,17 @@ async def operation(request: web.Request) -> web.Response:
 
 @watching.add("GET", "/v1/events", Promise({200: (Listing(answers.EventAnswer), STREAM)}, query=EventsQuery))
 async def events(request: web.Request) -> web.StreamResponse:
-    """Server-sent events; with `follow=0` a JSON list of past ones (`slug`, `after`, `limit`)."""
+    """Server-sent events; with `follow=0` a JSON list of past ones. A stream that broke goes on with Last-Event-ID."""
     desk, wants = request.app[DESK], query_of(request, EventsQuery)
+    after = wants.after if wants.after is not None else last_seen(request)
     limit = min(wants.limit, MOST_EVENTS)
     if not wants.follow:
-        return reply([answers.event(one) for one in await desk.past_events(wants.slug, wants.after or 0, limit)])
+        return reply([answers.event(one) for one in await desk.past_events(wants.slug, after or 0, limit)])
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
     async with desk.events() as following:
         await response.prepare(request)
-        last = wants.after or 0
-        past = await desk.past_events(wants.slug, last, limit) if wants.after is not None else ()
+        last = after or 0
+        past = await desk.past_events(wants.slug, last, limit) if after is not None else ()
         for event in past:
             last = event.seq
             await response.write(sse(event.seq, answers.event(event).model_dump(mode="json")))
@@ -67,6 +68,12 @@ async def events(request: web.Request) -> web.StreamResponse:
                 continue
             if event.seq > last and wants.slug in (None, event.slug):
                 await response.write(sse(event.seq, answers.event(event).model_dump(mode="json")))
+
+
+def last_seen(request: web.Request) -> int | None:
+    """Browsers send the id of the last event that they got when they come back."""
+    text = request.headers.get("Last-Event-ID", "")
+    return int(text) if text.isascii() and text.isdigit() and int(text) <= LARGEST_SEQ else None
 
 
 def sse(seq: int, data: Mapping[str, Any]) -> bytes:
