@@ -8,6 +8,7 @@ import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,8 @@ import yaml
 from tests.e2e.rig import Rig, deployed, running
 from tests.lab import prometheus
 from tests.lab.fixtures import entered
+from tests.lab.nvml import hosts
+from tests.lab.nvml.standin import StandIn
 from tests.lab.place import REPOSITORY
 
 FOLDER = REPOSITORY / "config" / "prometheus"
@@ -59,10 +62,14 @@ def settings_for(rig: Rig, receivers: Sequence[int] = ()) -> Mapping[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def watched(prometheus_tools: prometheus.Tools, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
-    """One for all tests of a file."""
+def watched(
+    prometheus_tools: prometheus.Tools, nvml_library: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Watched]:
+    """One for all tests of a file, on a host with one card."""
+    card = StandIn(nvml_library, tmp_path_factory.mktemp("card") / "nvml.json")
+    card.show(hosts.host(hosts.card(0, "CMP 170HX", 64 * hosts.GIB)))
     with ExitStack() as stack:
-        rig = stack.enter_context(running(tmp_path_factory.mktemp("agent")))
+        rig = stack.enter_context(running(tmp_path_factory.mktemp("agent"), more=card.environment))
         engine = deployed(rig, SLUG)
         folder = tmp_path_factory.mktemp("prometheus")
         port = entered(stack, prometheus.running(prometheus_tools, folder, settings_for(rig)))

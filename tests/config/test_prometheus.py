@@ -46,6 +46,7 @@ def metrics_of(expression: str) -> set[str]:
 
 
 def labels_of(expression: str) -> set[str]:
+    """Those that its series may have."""
     return TARGET_LABELS.union(*(FAMILIES[name].labels for name in metrics_of(expression)))
 
 
