@@ -9,7 +9,6 @@ from aiohttp import web
 
 from agent.action.operation import Operation
 from agent.api import answers
-from agent.api.caller import Caller
 from agent.api.desk import Desk, Terms, Wanted
 from agent.api.endpoint import Endpoints, Listing, Promise, body_of, reply
 from agent.api.planned import Plan
@@ -18,7 +17,8 @@ from agent.errors import NotFound
 from agent.metrics.board import Board
 
 DESK = web.AppKey("desk", Desk)
-CALLER = web.RequestKey("caller", Caller)
+CALLER = "caller"
+"""Who asks, as a `Caller`: noted by the entrance. Typed keys of requests came with aiohttp 3.14 only."""
 HEARTBEAT_S = 15.0
 routes = Endpoints()
 PLANNING = (404, 409, 422, 502, 503, 504)
