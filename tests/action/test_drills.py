@@ -8,7 +8,7 @@ import pytest
 
 from agent.action.drills import Drill, Mark, core_of, marks_of, outcome
 from agent.action.store import Event
-from tests.daemon.stage import process
+from tests.daemon.engines import process
 
 BEGAN = 1000.0
 

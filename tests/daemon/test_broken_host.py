@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from agent.action.record import State
-from tests.daemon.stage import Behaviour, Stage, deploy, plan_of
+from tests.daemon.engines import Behaviour
+from tests.daemon.stage import Stage, deploy, plan_of
 
 SKEW = "the kernel runs driver 610.57.04 and the library on disk is 610.60: no engine starts before a reboot"
 

@@ -9,7 +9,8 @@ import pytest
 from agent.action import commands
 from agent.action.record import State
 from agent.action.store import StoreTrouble
-from tests.daemon.stage import Behaviour, Stage, deploy, plan_of
+from tests.daemon.engines import Behaviour
+from tests.daemon.stage import Stage, deploy, plan_of
 
 FULL = StoreTrouble("cannot use the state file: no space left on device")
 

@@ -12,6 +12,7 @@ from agent.action.record import State
 from agent.container.port import ContainerView, RunState, StopRequest
 from agent.container.trouble import RuntimeSilent, RuntimeUnreachable
 from agent.errors import RuntimeTrouble
+from tests.daemon.engines import Behaviour
 from tests.daemon.stage import Stage, deploy, plan_of
 
 GONE = RuntimeUnreachable(action="list containers", why="nobody listens on /var/run/docker.sock")
@@ -91,8 +92,6 @@ async def test_a_container_restarted_by_hand_is_a_new_start_and_no_fault(tmp_pat
     box = stage.world.boxes[view.id]
     box.stops.append(StopRequest(now, "TERM"))
     box.view = replace(view, pid=999, started_at=now + 1.0)
-    from tests.daemon.stage import Behaviour
-
     mode = {"now": "loading"}
     stage.behaviours["demo"] = Behaviour(lambda _: mode["now"])
     await stage.turn()

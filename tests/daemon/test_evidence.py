@@ -17,7 +17,8 @@ from agent.incident.model import Case, Incident
 from agent.incident.veil import Veil
 from agent.plan.tojson import to_json
 from agent.samples.recording import read_recording
-from tests.daemon.stage import Stage, StageProbe, deploy, plan_of, process
+from tests.daemon.engines import StageProbe, process
+from tests.daemon.stage import Stage, deploy, plan_of
 
 SECRET = "s3cr3t-value"
 

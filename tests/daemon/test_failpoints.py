@@ -10,7 +10,8 @@ import pytest
 
 from agent.action import commands
 from agent.action.record import State
-from tests.daemon.stage import Behaviour, Stage, deploy, plan_of
+from tests.daemon.engines import Behaviour
+from tests.daemon.stage import Stage, deploy, plan_of
 
 Act = Callable[[Stage], Awaitable[None]]
 

@@ -17,7 +17,8 @@ from agent.clock import SystemClock
 from agent.plan.model import Plan
 from agent.plan.watch import Span
 from tests.container.programs import Program
-from tests.daemon.stage import Behaviour, Stage, plan_of
+from tests.daemon.engines import Behaviour
+from tests.daemon.stage import Stage, plan_of
 from tests.e2e import recipes
 from tests.e2e.rig import running, wait_for
 from tests.lab.children import free_port
