@@ -17,7 +17,7 @@ export PIP_DEFAULT_TIMEOUT ?= 60
 export PIP_RETRIES ?= 10
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help venv lint test test-engines demo bench soak clean
+.PHONY: help venv lint test test-engines test-gpu demo bench soak clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -43,6 +43,9 @@ test: venv ## every tier that fits this machine, in the lab's namespaces where t
 
 test-engines: venv ## real engines on the CPU
 	@$(IN_LAB) --if-possible -- $(PYTHON_OF_VENV) -m pytest -m llamacpp $(ARGS)
+
+test-gpu: venv ## the tier for a host with an NVIDIA GPU: its own driver, its own Docker Engine
+	@$(PYTHON_OF_VENV) -m pytest tests/gpu -m gpu -s $(ARGS)
 
 demo: venv ## deploy, stall, restart, ready again: on this machine, in under two minutes
 	@$(PYTHON_OF_VENV) -m tests.lab.demo

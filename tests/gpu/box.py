@@ -29,6 +29,8 @@ DRIVER = Path("/usr/local/nvidia/lib64")
 """Where some machines keep the driver's libraries, which no loader looks through by itself."""
 TORCH = "RECIPE_AGENT_GPU_TORCH"
 """`OPTIONS IMAGE PYTHON` of `docker run`: a container whose Python has PyTorch; without it no test needs PyTorch."""
+WANTED = ("libdl.so.2", "libpthread.so.0", "librt.so.1", "libm.so.6")
+"""What the driver's library stands on beside the C library; newer C libraries hold it all and keep the names."""
 NUMBERS = count(1)
 CLOCK = SystemClock()
 
@@ -52,6 +54,10 @@ class HostEngine:
     boxes: dict[str, Box] = field(default_factory=dict)
 
     @property
+    def socket(self) -> Path:
+        return Path(self.docker_host.removeprefix("unix://"))
+
+    @property
     def environment(self) -> Mapping[str, str]:
         return {**os.environ, "DOCKER_HOST": self.docker_host}
 
@@ -62,6 +68,11 @@ class HostEngine:
         if check and done.returncode:
             raise AssertionError(f"docker {shlex.join(words)} ended with {done.returncode}: {done.stderr}")
         return done.stdout
+
+    def errors(self, name: str) -> str:
+        """What a container wrote to standard error."""
+        words = ["docker", "logs", name]
+        return subprocess.run(words, env=self.environment, capture_output=True, text=True, check=False).stderr[-400:]
 
 
 def host_engine() -> HostEngine:
@@ -80,7 +91,7 @@ def boxes(engine: HostEngine) -> dict[str, Box]:
     library = ("-e", f"LD_LIBRARY_PATH={DRIVER}") if DRIVER.is_dir() else ()
     with tempfile.TemporaryDirectory() as folder:
         archive = Path(folder) / "engine.tar"
-        images.write_engine(archive)
+        images.write_engine(archive, *WANTED)
         engine.docker("import", "--change", images.PATH, str(archive), IMAGE)
     found = {"own": Box(IMAGE, "/usr/local/bin/python3", library)}
     if words := shlex.split(os.environ.get(TORCH, "")):
@@ -98,10 +109,18 @@ def loaded(engine: HostEngine, box: Box, size: int, what: str, gpu: int = 0) -> 
         "run", "-d", "--name", name, *options, "--entrypoint", box.python, box.image, "/gpu/load.py", str(size), what
     )
     try:
-        until(lambda: "holding" in engine.docker("logs", name), f"{name} to hold its memory", 60)
+        until(lambda: holds(engine, name), f"{name} to hold its memory", 60)
         yield name
     finally:
         engine.docker("rm", "--force", name, check=False)
+
+
+def holds(engine: HostEngine, name: str) -> bool:
+    """Whether it has said so; fails with its last words where it has ended."""
+    said = engine.docker("logs", name)
+    running = engine.docker("inspect", "--format", "{{.State.Running}}", name).strip() == "true"
+    assert running, f"{name} has ended: {engine.errors(name)}"
+    return "holding" in said
 
 
 def until(true: Callable[[], bool], what: str, within: float) -> float:

@@ -54,12 +54,20 @@ def busybox(engine: Engine, *tags: str) -> None:
     give(engine, f"busybox-{_key()}", tags, lambda path: _write(path, _add_shell))
 
 
-def write_engine(path: Path) -> None:
+def write_engine(path: Path, *beside: str) -> None:
     """Writes an archive for `docker import --change PATH` with Python and the engine simulator alone.
 
-    It needs nothing but this machine, so that any Engine can have it.
+    It needs nothing but this machine, so that any Engine can have it. `beside`: names of further libraries, which are
+    taken from where the C library lies, as far as they are there.
     """
-    _write(path, lambda image: _add_simulator(image, SIMULATOR))
+    home = next(one.parent for one in _shared_objects([interpreter()]) if one.name.startswith("libc.so"))
+    libraries = [home / name for name in beside if (home / name).exists()]
+    _write(path, lambda image: _add_simulator(image, SIMULATOR), lambda image: _add_files(image, libraries))
+
+
+def _add_files(image: Image, paths: list[Path]) -> None:
+    for path in paths:
+        image.file(path)
 
 
 def give(engine: Engine, name: str, tags: tuple[str, ...], write: Callable[[Path], None]) -> None:
