@@ -1,29 +1,32 @@
-"""agentctl top: a live view of all deployments; q or Ctrl-C ends it."""
+"""agentctl top: a live view of all deployments and cards; q or Ctrl-C ends it."""
 
 from __future__ import annotations
 
+import os
 import select
+import shutil
+import signal
 import sys
 import time
 
 from agent.cli.connect import connect
-from agent.cli.output import BOLD, DIM, STATE_COLOURS, WARN, coloured, paint
-from agent.cli.screen import raw
+from agent.cli.output import BAD, DIM, coloured, paint
+from agent.cli.screen import plain, raw
+from agent.cli.view import cut, screen
+from agent.errors import Unreachable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-    from collections.abc import Iterator
     from typing import Any
 
-CLEAR = "\x1b[H\x1b[2J"
-COLUMNS = (
-    ("requests_running", "RUN", "{:.0f}"),
-    ("requests_waiting", "WAIT", "{:.0f}"),
-    ("client_connections", "CLIENTS", "{:.0f}"),
-    ("decode_tokens_per_second", "TOK/S", "{:.1f}"),
-    ("kv_cache_usage_ratio", "KV", "{:.0%}"),
-)
+    from agent.adapters.agent_client import Client
+
+ENTER, LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
+HOME, TO_LINE_END, TO_SCREEN_END = "\x1b[H", "\x1b[K", "\x1b[J"
+LEAST_S = 0.2
+WIDTH_OF_A_PIPE = 120
+ENDS = frozenset({b"q", b"Q", b"\x03", b"\x04", b""})
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -40,57 +43,71 @@ def run(arguments: Namespace) -> int:
 
         print_json(client.get("/v1/deployments"))
         return 0
-    if arguments.once or not sys.stdout.isatty():
-        print("\n".join(screen(client.get("/v1/deployments"), colours)))
+    if arguments.once or not (sys.stdout.isatty() and sys.stdin.isatty()):
+        width = shutil.get_terminal_size((WIDTH_OF_A_PIPE, 0)).columns
+        print("\n".join(screen(client.get("/v1/deployments"), client.get("/v1/host"), width, None, colours)))
         return 0
-    with keys():
+    client.get("/v1/deployments")  # an agent that cannot be reached at all is an error, not a view
+    with Terminal() as terminal:
         while True:
-            text = "\n".join(screen(client.get("/v1/deployments"), colours))
-            raw(sys.stdout, CLEAR)
-            print(f"{text}\n\n{paint('q ends', DIM, colours)}", end="", flush=True)
-            if pressed_q(arguments.every):
-                print()
+            terminal.draw(look(client, colours))
+            if terminal.ended(max(LEAST_S, arguments.every)):
                 return 0
 
 
-def screen(deployments: list[dict[str, Any]], colours: bool) -> Iterator[str]:
-    """Two lines a deployment under one head; what is not known says so."""
-    yield time.strftime("%H:%M:%S") + f"  {len(deployments)} deployments"
-    head = "".join(f"{name:>9}" for _, name, _ in COLUMNS)
-    yield paint(f"{'STATE':<13}{head}{'RESTARTS':>10}  RECIPE", BOLD, colours)
-    for one in deployments:
-        state = paint(f"{one['state']:<13}", STATE_COLOURS.get(one["state"], WARN), colours)
-        cells = "".join(f"{shown(one['figures'].get(key), form):>9}" for key, _, form in COLUMNS)
-        yield f"{state}{cells}{one['restarts']:>10}  {one['slug']}"
-        yield paint(f"  {one['why']}", DIM, colours)
+def look(client: Client, colours: bool) -> list[str]:
+    """The whole picture for the terminal as large as it is now; an agent that has gone is waited for."""
+    width, height = shutil.get_terminal_size()
+    clock = time.strftime("%H:%M:%S")
+    try:
+        deployments: list[dict[str, Any]] = client.get("/v1/deployments")
+        host: dict[str, Any] = client.get("/v1/host")
+    except Unreachable as error:
+        return [paint(cut(f"{clock}  {error.text}", width), BAD, colours), cut("q ends", width)]
+    head = cut(f"{clock}  {len(deployments)} deployment{'' if len(deployments) == 1 else 's'}    q ends", width)
+    return [paint(head, DIM, colours), *screen(deployments, host, width, height - 1, colours)]
 
 
-def shown(value: Any, form: str) -> str:
-    return "?" if value is None else form.format(value)
+def control(text: str) -> None:
+    """What moves the cursor goes to the terminal as it is."""
+    raw(sys.stdout, text)
+    sys.stdout.flush()
 
 
-class keys:  # noqa: N801 - used as a word: `with keys():`
-    """Single keys without Enter while it lasts."""
+class Terminal:
+    """A screen of its own, single keys without Enter, and everything as it was afterwards."""
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Terminal:
         import termios
         import tty
 
-        self._before = termios.tcgetattr(sys.stdin.fileno()) if sys.stdin.isatty() else None
-        if self._before is not None:
-            tty.setcbreak(sys.stdin.fileno())
+        self._before = termios.tcgetattr(sys.stdin.fileno())
+        tty.setcbreak(sys.stdin.fileno())
+        self._woken, self._wake = os.pipe()
+        os.set_blocking(self._wake, False)
+        self._handler = signal.signal(signal.SIGWINCH, lambda *_: None)
+        self._old = signal.set_wakeup_fd(self._wake)
+        control(ENTER)
+        return self
 
     def __exit__(self, *_: object) -> None:
         import termios
 
-        if self._before is not None:
-            termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, self._before)
+        control(LEAVE)
+        signal.set_wakeup_fd(self._old)
+        signal.signal(signal.SIGWINCH, self._handler)
+        os.close(self._woken)
+        os.close(self._wake)
+        termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, self._before)
 
+    def draw(self, lines: list[str]) -> None:
+        """In place, each line to its end: a screen that is cleared first flickers."""
+        rows = (plain(line, colours=True) + TO_LINE_END for line in lines)
+        control(HOME + "\n".join(rows) + TO_SCREEN_END)
 
-def pressed_q(seconds: float) -> bool:
-    """Whether q was pressed within so many seconds."""
-    if not sys.stdin.isatty():
-        time.sleep(seconds)
-        return False
-    ready, _, _ = select.select([sys.stdin], [], [], seconds)
-    return bool(ready) and sys.stdin.read(1) in ("q", "Q", "\x03")
+    def ended(self, seconds: float) -> bool:
+        """Whether the view is to end; comes back early when the terminal has got another size."""
+        ready, _, _ = select.select([sys.stdin, self._woken], [], [], seconds)
+        if self._woken in ready:
+            os.read(self._woken, 64)
+        return sys.stdin in ready and os.read(sys.stdin.fileno(), 1) in ENDS
