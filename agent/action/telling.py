@@ -87,6 +87,8 @@ class Digest:
         self._open: dict[str, Trouble] = {}
         self._told: dict[tuple[str, State], float] = {}
         self._untold: Counter[tuple[str, State]] = Counter()
+        self._hosts: dict[str, float] = {}
+        """Troubles of the host, and when each was told."""
         self._lines: list[Line] = []
         self._since: float | None = None
 
@@ -98,7 +100,10 @@ class Digest:
                 self._told[(record.slug, record.state)] = now
 
     def see(self, event: Event, now: float, manners: Manners) -> None:
-        """Take one event; all but changes of state are passed over."""
+        """Take one event; all but changes of state and troubles of the host are passed over."""
+        if event.kind == "host":
+            self._host(event, now, manners)
+            return
         state = event.data.get("to") if event.kind == "state" else None
         if state not in list(State):
             return
@@ -109,6 +114,15 @@ class Digest:
             self._better(event, now)
         elif state is State.STOPPED:
             self._open.pop(event.slug, None)
+
+    def _host(self, event: Event, now: float, manners: Manners) -> None:
+        """What no start of an engine can mend, once for all deployments that it concerns: engines still run then."""
+        last = self._hosts.get(event.text)
+        if last is not None and now - last < manners.repeat_s:
+            return
+        self._hosts[event.text] = now
+        said = "the host needs a person before the next start of an engine"
+        self._add(Line(event.slug, Weight.CRITICAL, said, f"{said}: {event.text}"), now)
 
     def _worse(self, event: Event, state: State, now: float, manners: Manners) -> None:
         slug, key = event.slug, (event.slug, state)
