@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from agent.errors import AgentError
 from agent.incident.model import Case, Gather, Incident
@@ -85,15 +86,24 @@ def fitting(pieces: list[Piece]) -> list[Piece]:
 
 def clean(name: str, raw: str | bytes, hide: Callable[[str], str] = str) -> Piece:
     """Without secrets, and no larger than a piece may be: the end is kept, since that is where things broke."""
-    text = hide(raw if isinstance(raw, str) else raw.decode("utf-8", "replace"))
+    text = raw if isinstance(raw, str) else raw.decode("utf-8", "replace")
     if name.endswith(".json"):
-        data = json.dumps(redact(json.loads(text)), indent=1).encode()
+        data = json.dumps(redact(hidden(json.loads(text), hide)), indent=1).encode()
         too_large = f"its {len(data)} bytes are more than a piece may have, and half of it would be no JSON"
         return Piece(name, data) if len(data) <= LARGEST_PIECE else Piece(name, None, too_large)
     if name.endswith(".jsonl"):  # value by value, so that every line stays JSON
-        lines = [json.dumps(redact(json.loads(line))) for line in text.splitlines() if line.strip()]
+        lines = [json.dumps(redact(hidden(json.loads(line), hide))) for line in text.splitlines() if line.strip()]
         return Piece(name, "\n".join(newest(lines)).encode())
-    return Piece(name, redact_text(text[-LARGEST_PIECE:]).encode()[-LARGEST_PIECE:])
+    return Piece(name, redact_text(hide(text[-LARGEST_PIECE:])).encode()[-LARGEST_PIECE:])
+
+
+def hidden(value: Any, hide: Callable[[str], str]) -> Any:
+    """JSON with every text in it through `hide`: cut out of the document as a whole, a secret would break its form."""
+    if isinstance(value, str):
+        return hide(value)
+    if isinstance(value, Mapping):
+        return {key: hidden(item, hide) for key, item in value.items()}
+    return [hidden(item, hide) for item in value] if isinstance(value, list) else value
 
 
 def newest(lines: list[str]) -> list[str]:

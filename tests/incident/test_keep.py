@@ -15,6 +15,7 @@ from agent.errors import NotFound, RuntimeTrouble
 from agent.incident.keep import keep
 from agent.incident.model import Case
 from agent.incident.shelf import export, incidents, show, tidy
+from agent.incident.veil import Veil
 from agent.samples.recording import read_recording
 
 
@@ -145,3 +146,18 @@ async def test_a_source_that_gives_broken_json_costs_only_itself(tmp_path: Path)
     incident = await keep(tmp_path, case(), {"plan.json": broken, "log.txt": text})
     assert set(incident.evidence) == {"log.txt"}
     assert "plan.json" in incident.missing
+
+
+async def test_a_known_secret_leaves_a_recording_without_breaking_it(tmp_path: Path) -> None:
+    """The veil hides what looks like a secret too, and `"key": null` in raw JSON looks like one."""
+    veil = Veil()
+    veil.learn("topsecret")
+
+    async def window() -> str:
+        head = {"engine": {"kind": "vllm", "api_key": None}, "learned": {"max_token": 4}}
+        return json.dumps(head) + "\n" + json.dumps({"t": 1.0, "container": "exited", "log": ["with topsecret"]})
+
+    incident = await keep(tmp_path, case(), {"window.jsonl": window}, hide=veil.text)
+    lines = (tmp_path / incident.id / "window.jsonl").read_text().splitlines()
+    assert json.loads(lines[0])["engine"]["kind"] == "vllm"
+    assert "topsecret" not in lines[1]
