@@ -12,6 +12,7 @@ from agent.launch.model import CommandLaunch, ContainerLaunch, Context
 from agent.plan import container
 from agent.plan.author import reading
 from agent.plan.draft import Draft, Launch
+from agent.plan.hide import without_secrets
 from agent.plan.image import reference_of
 from agent.plan.model import Missing
 from agent.plan.runtime import DOCKER, default_flags, process_body, unwrapped, wrapped
@@ -89,7 +90,7 @@ def _changed(made: Made, site: Site) -> Made:
     body = container.with_environment(made.body, site.profile.env)
     body = container.with_arguments(body, site.profile)
     known = {**site.settings.variables, **{name: fact.value for name, fact in site.profile.variables.items()}}
-    return Made(container.without_secrets(body, known), made.name, made.platform, made.missing, made.warnings)
+    return Made(without_secrets(body, known), made.name, made.platform, made.missing, made.warnings)
 
 
 def on_ports(made: Made, runtime: str, inner: int | None, profile: Profile) -> Made:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from agent.launch.model import CommandLaunch
+from agent.launch.refusal import LaunchRefused
 from agent.plan import gaps, gpu_body
 from agent.plan.author import known
 from agent.plan.body import Site, made, on_ports
@@ -15,6 +16,7 @@ from agent.plan.draft import Draft, draft
 from agent.plan.engine import Stated, demand_of, engine_in
 from agent.plan.fingerprint import Deciding, plan_id
 from agent.plan.gpus import Choice, choose
+from agent.plan.hide import mask, masked
 from agent.plan.image import for_cards, image_plan
 from agent.plan.image import gaps as image_gaps
 from agent.plan.inputs import Inputs
@@ -23,7 +25,7 @@ from agent.plan.mounts import is_socket, mounts_of, roots_of
 from agent.plan.policy import Asked, check
 from agent.plan.requirements import requirements_of
 from agent.plan.runtime import DOCKER, process_body, runtime_of
-from agent.plan.secrets import PREFIX, is_secret, mask
+from agent.plan.secrets import PREFIX, is_secret
 from agent.plan.stages import Run, Stage
 from agent.plan.told import left_out, origins_of, warnings_of
 from agent.plan.trouble import SecretSet
@@ -40,11 +42,14 @@ _COMMANDS = ("run", "pip", "extension")
 
 def compile_plan(inputs: Inputs) -> Plan:
     """The plan. Raises BadSet, LaunchRefused, PolicyRefused, UnfitGpus, NotMeant, NoProcess, InvalidInput."""
-    stage = _stage(inputs)
-    run = _run(inputs, stage)
+    try:
+        stage = _stage(inputs)
+        run = _run(inputs, stage)
+    except LaunchRefused as error:
+        raise masked(error) from None  # the cause cites the same words
     roots = roots_of(inputs.settings.policy.mount_roots, _values(inputs, stage.profile))
     _check_policy(inputs, run, roots)
-    claims = claims_of(inputs.recipe, stage.profile.claims)
+    claims = tuple(replace(one, note=mask(one.note)) for one in claims_of(inputs.recipe, stage.profile.claims))
     watch = derive(run.engine, claims, overrides(stage.profile, inputs.settings), inputs.learned)
     places, unknown = gaps.of_secrets(run.made.body, stage.profile, inputs.settings)
     plan = Plan(
@@ -62,7 +67,7 @@ def compile_plan(inputs: Inputs) -> Plan:
         warnings=(),
         origins=origins_of(inputs, stage, run),
         gpus=run.choice.uuids,
-        title=inputs.recipe.title,
+        title=mask(inputs.recipe.title),
         acceptance=_acceptance(stage.profile),
         expendable=stage.profile.expendable is not None and stage.profile.expendable.value,
         argv=tuple(run.made.body.get("Cmd") or ()) if stage.runtime != DOCKER else (),
@@ -174,7 +179,7 @@ def _values(inputs: Inputs, profile: Profile) -> dict[str, str]:
 def _reference(inputs: Inputs) -> RecipeRef:
     recipe = inputs.recipe
     revision = recipe.revision
-    return RecipeRef(recipe.slug, revision.number, revision.content_hash, recipe.sha256, recipe.source)
+    return RecipeRef(recipe.slug, revision.number, revision.content_hash, recipe.sha256, mask(recipe.source))
 
 
 def _container(inputs: Inputs, run: Run) -> ContainerPlan | None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent.launch.model import ClientFlags, ContainerLaunch
-from agent.plan.secrets import hide_env, hide_words
 from agent.profile.document import Profile
 from agent.profile.fact import Fact
 from agent.settings.model import Logs
@@ -116,14 +115,3 @@ def on_address(body: Mapping[str, Any], inner: int | None, address: str | None) 
     bindings[key] = [{**place, "HostIp": address} for place in places]
     exposed = {**(body.get("ExposedPorts") or {}), key: {}}
     return {**body, "ExposedPorts": exposed, "HostConfig": {**host, "PortBindings": bindings}}
-
-
-def without_secrets(body: Mapping[str, Any], known: Mapping[str, str]) -> dict[str, Any]:
-    """The body with references in place of secrets; `known` are the site's variables."""
-    changed = dict(body)
-    if body.get("Env"):
-        changed["Env"] = list(hide_env(tuple(body["Env"]), known))
-    for key in ("Cmd", "Entrypoint"):
-        if body.get(key):
-            changed[key] = list(hide_words(tuple(body[key]), known))
-    return changed

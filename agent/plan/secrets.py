@@ -8,17 +8,24 @@ from typing import Any
 
 PREFIX = "secret:"
 _NAME = re.compile(
-    r"(?:^|_)(?:TOKEN|KEY|APIKEY|PAT|CREDENTIALS?)$|PASSWORD|PASSWD|PASSPHRASE|(?:^|_)SECRETS?(?:_|$)",
+    r"(?:^|_)(?:TOKEN|KEY|APIKEY|PAT|CREDENTIALS?)_?\d*$|PASSWORD|PASSWD|PASSPHRASE|(?:^|_)SECRETS?(?:_|$)"
+    r"|ACCESS_KEY_ID$|PRIVATE_KEY_PEM$|CREDENTIALS_JSON$|(?:^|_)AUTHORIZATION$|_(?:PASS|PWD)$",
     re.IGNORECASE,
 )
-_FLAG = re.compile(r"--?(?:[\w-]*[-_])?(?:api[-_]?key|password|secret)|--(?:(?:hf|auth|access)[-_])?token|-hft")
-_ASSIGNED = re.compile(r"\b([A-Za-z_][A-Za-z0-9_]*)=(?!secret:)([^\s'\"|;,]+)")
+_PLACE = re.compile(r"_(?:FILE|PATH|DIR)$", re.IGNORECASE)
+"""The name of a file that holds a secret is none, as in POSTGRES_PASSWORD_FILE."""
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_SWITCH = re.compile(r"\d{1,2}|true|false|yes|no|on|off", re.IGNORECASE)
+"""What says how often or whether, as TWO_PASS=1 does."""
+FLAG = re.compile(r"--?(?:[\w-]*[-_])?(?:api[-_]?key|password|secret)|--(?:(?:hf|auth|access)[-_])?token|-hft")
+SEVERAL = re.compile(r"--(?:[\w-]*[-_])?api[-_]?key")
+"""Flags that take one value or more."""
 REFERENCE = re.compile(r"secret:([A-Za-z_][A-Za-z0-9_]*)")
 
 
 def is_secret(name: str) -> bool:
     """Whether a variable of this name holds a secret (`HF_TOKEN`, `OPENAI_API_KEY`, `DB_PASSWORD`)."""
-    return _NAME.search(name) is not None
+    return _NAME.search(_HUMP.sub("_", name)) is not None and not _PLACE.search(name)
 
 
 def hidden_variables(variables: Mapping[str, str], secrets: Mapping[str, Any]) -> dict[str, str]:
@@ -27,54 +34,14 @@ def hidden_variables(variables: Mapping[str, str], secrets: Mapping[str, Any]) -
     return shown | {name: f"{PREFIX}{name}" for name in secrets}
 
 
-def mask(text: str) -> str:
-    """Prose with `NAME=value` of secrets as references; published values are no better kept than others."""
-    if "=" not in text:
-        return text
-    return _ASSIGNED.sub(lambda match: f"{match[1]}={PREFIX}{match[1]}" if is_secret(match[1]) else match[0], text)
+def is_value(value: str) -> bool:
+    """Whether it can be a secret at all: text that is no reference to one, and no switch."""
+    return bool(value) and PREFIX not in value and not _SWITCH.fullmatch(value)
 
 
-def hide_env(env: tuple[str, ...], known: Mapping[str, str]) -> tuple[str, ...]:
-    """`NAME=value` words with every secret's value as a reference; `known` are the site's variables."""
-    return tuple(_hide(word, known) for word in env)
-
-
-def _hide(word: str, known: Mapping[str, str]) -> str:
-    name, equals, value = word.partition("=")
-    if not equals or not value or PREFIX in value or not is_secret(name):
-        return word
-    return f"{name}={PREFIX}{_source(name, value, known)}"
-
-
-def hide_words(words: tuple[str, ...], known: Mapping[str, str]) -> tuple[str, ...]:
-    """A command line with the values of `--api-key` and its like as references."""
-    out: list[str] = []
-    flag = ""
-    for word in words:
-        out.append(_hide_word(word, flag, known))
-        flag = _as_name(word) if _FLAG.fullmatch(word) else ""
-    return tuple(out)
-
-
-def _hide_word(word: str, flag: str, known: Mapping[str, str]) -> str:
-    """One word; `flag` names what the word before it asked for."""
-    name, equals, value = word.partition("=")
-    if PREFIX in word:
-        return word
-    if flag and not word.startswith("-"):
-        return PREFIX + _source(flag, word, known)
-    if equals and value and _FLAG.fullmatch(name):
-        return f"{name}={PREFIX}{_source(_as_name(name), value, known)}"
-    return word
-
-
-def _as_name(flag: str) -> str:
+def as_name(flag: str) -> str:
+    """`--hf-token` as the name of what it takes."""
     return flag.lstrip("-").replace("-", "_").upper()
-
-
-def _source(name: str, value: str, known: Mapping[str, str]) -> str:
-    """The site variable that the value came from, whatever it is called; else the name where it stands."""
-    return next((variable for variable, text in known.items() if text == value), name)
 
 
 def references(value: Any) -> Iterator[str]:

@@ -10,8 +10,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from agent.plan.hide import mask
 from agent.plan.model import Unapplied
-from agent.plan.secrets import mask
+from agent.plan.secrets import PREFIX, is_secret, is_value
 from agent.plan.sentences import untouched
 from agent.profile.document import Profile
 from agent.profile.fact import Quote, Stated
@@ -72,8 +73,14 @@ def unapplied(recipe: Recipe, profile: Profile, launched: Launched, env: Mapping
         if why is None or launched.holds(leaf):
             continue
         left, kind = _left(leaf, quoted.get(leaf.path), env), why or _kind(leaf.text)
-        found.extend(Unapplied(mask(text), kind, leaf.path) for text in left)
+        found.extend(Unapplied(_shown(leaf.path, text), kind, leaf.path) for text in left)
     return tuple(found)
+
+
+def _shown(path: str, text: str) -> str:
+    """Without secrets: those within the text, and the text itself where its key says that it is one."""
+    key = _INDEX.sub("", path).rpartition(".")[2].replace("-", "_")
+    return f"{PREFIX}{key}" if is_secret(key) and is_value(text) else mask(text)
 
 
 def weights_quoted(recipe: Recipe) -> dict[str, list[Quote]]:
@@ -81,7 +88,7 @@ def weights_quoted(recipe: Recipe) -> dict[str, list[Quote]]:
     weights = published(recipe)
     if weights is None:
         return {}
-    words: dict[str, tuple[str, ...]] = {name: () for name in ("kind", "pointer_type", "pointer")}
+    words: dict[str, tuple[str, ...]] = dict.fromkeys(("kind", "pointer_type", "pointer"), ())
     if weights.commit:
         words["pin"] = (weights.commit,)
     paths = {f"{weights.place}.{name}": said for name, said in words.items()}

@@ -60,7 +60,9 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
 def site_with_secrets(rig: Rig) -> None:
     secret = rig.folder / "registry.secret"
     secret.write_text(f"{FROM_FILE}\n")
-    rig.site["secrets"] = {"HF_TOKEN": str(secret)}
+    mirror = rig.folder / "mirror.secret"
+    mirror.write_text(f"{IN_URL}\n")
+    rig.site["secrets"] = {"HF_TOKEN": str(secret), "MIRROR_EXAMPLE_PASSWORD": str(mirror)}
     rig.site["variables"] = {"DB_PASSWORD": FROM_VARIABLE, "ENGINE_API_KEY": API_KEY}
     program = rig.folder / "bin" / "vllm"
     simulator = program.rename(program.with_name("simulator"))
