@@ -107,8 +107,9 @@ def test_the_list_leaves_out_what_every_request_does() -> None:
         change(NOW - 30, "busy", "stalled"),
         Event(NOW - 29, "demo", "step", "keeps the evidence", {"step": "SaveEvidence"}),
         Event(NOW - 28, "demo", "step", "asks one token", {"step": "AskCanary"}),
-        Event(NOW - 20, "demo", "asked", "restart asked by uid 0", {}),
+        Event(NOW - 20, "demo", "asked", "restart asked by alice from 192.0.2.7", {"what": "restart"}),
     ]
+    assert "alice" not in story(RECORD, events, NOW), "the page is open to everybody"
     assert [(one.kind, one.what) for one in entries(events)] == [
         ("bad", "stalled"),
         ("incident", "incident"),

@@ -69,7 +69,8 @@ def entries(events: Sequence[Event]) -> Iterator[Entry]:
     """What a person wants to know: changes of state, kept evidence, wishes; not every single step."""
     for event in events:
         if event.kind == "asked":
-            yield Entry(event.at, "asked", "asked", event.text)
+            # who asked, and from where, is for those who may ask
+            yield Entry(event.at, "asked", "asked", f"for {event.data.get('what', 'something')}")
         elif event.kind == "state" and not flips(event):
             state = str(event.data.get("to", ""))
             yield Entry(event.at, mood(state), state, event.text)
