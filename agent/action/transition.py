@@ -275,7 +275,7 @@ def created(record: Deployment, generation: int, outcome: Outcome) -> Deployment
         next_plan=None,
         at_window=False,
         restart_at_window=False,
-        starts=(*record.starts, outcome.held)[-KEPT_STARTS:],
+        starts=(*(replace(held, files=None) for held in record.starts), outcome.held)[-KEPT_STARTS:],
         shared=(),
         fault=None,
     )
