@@ -25,7 +25,7 @@ ID = "image.arguments"
 REFUSED = 2
 """argparse's exit status for words that it does not take."""
 SECONDS = 30.0
-"""vLLM's parser takes 9 to 13 s on two slow cores, most of it imports; a program that goes on without one is left there."""
+"""vLLM's parser takes 9 to 13 s on two slow cores, most of it imports; a program without one is left to itself then."""
 PYTHON_PARTS = ("site-packages", "dist-packages")
 HINT = "correct or drop the flag (profile `launch.args`), or take the version of the engine that knows it"
 UNRUN = "the engine may still take them; deploy goes on without this check"
