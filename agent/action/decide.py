@@ -65,13 +65,21 @@ def run(record: Deployment, seen: Seen) -> Step:
     if pending and (first := prepare(record)) is not None:
         return first
     runs_on = seen.container is not None or record.started_at is not None
-    if pending and not (runs_on and record.at_window and seen.window):
+    reason = waits_for(record, seen) if runs_on else ""
+    if pending and not reason:
         return replace_running(record, seen)
-    if record.restart_at_window and runs_on and not seen.window:
+    if record.restart_at_window and runs_on and not reason:
         return Stop(Reason.RESTART, "restarts in the maintenance window, as a person asked")
     step = go_on(record, seen)
     waits = (pending or record.restart_at_window) and isinstance(step, Nothing)
-    return Nothing(f"{step.why}; {'the new plan' if pending else 'a restart'} waits: {seen.window}") if waits else step
+    return Nothing(f"{step.why}; {'the new plan' if pending else 'a restart'} waits: {reason}") if waits else step
+
+
+def waits_for(record: Deployment, seen: Seen) -> str:
+    """Why an engine that runs is not taken down for a new plan or a restart now; empty when it may be."""
+    if seen.broken:
+        return seen.broken
+    return seen.window if record.at_window or record.restart_at_window else ""
 
 
 def go_on(record: Deployment, seen: Seen) -> Step:
@@ -185,9 +193,9 @@ def restart(record: Deployment, verdict: Verdict, seen: Seen) -> Step:
         tried = f"{verdict.why}; tried {PORT_TRIES} times, free the port and start it again"
         return give_up(record, State.FAILED, tried)
     if seen.broken:
-        return give_up(record, State.QUARANTINED, f"{verdict.why}; not restarted into a broken host: {seen.broken}")
+        return Settle(State.QUARANTINED, f"{verdict.why}; not restarted into a broken host: {seen.broken}")
     if (lost := leak(record.starts)) is not None:
-        return give_up(record, State.QUARANTINED, f"{verdict.why}; not restarted: {lost}; reboot the host")
+        return Settle(State.QUARANTINED, f"{verdict.why}; not restarted: {lost}; reboot the host")
     budget = budget_of(record, seen)
     if budget.left == 0:
         spent = (

@@ -226,7 +226,9 @@ def move_aside(path: Path) -> Path:
         name for number in range(1000) if not (name := path.with_name(f"{path.name}.damaged-{stamp}-{number}")).exists()
     )
     for suffix in ("-wal", "-shm"):
-        (path.parent / f"{path.name}{suffix}").unlink(missing_ok=True)
+        beside = path.with_name(f"{path.name}{suffix}")
+        if beside.exists():
+            beside.rename(aside.with_name(f"{aside.name}{suffix}"))
     return path.rename(aside)
 
 

@@ -46,6 +46,14 @@ class PlanIncomplete(Refused):
     hint = "{how}"
 
 
+class BrokenHost(Refused):
+    """What runs would not come back."""
+
+    code = "deployment.broken_host"
+    message = "cannot restart {slug}: {why}"
+    hint = "mend that first; to try all the same: agentctl stop {slug}, then agentctl start --force {slug}"
+
+
 @dataclass(frozen=True, slots=True)
 class Making:
     """How the fleet makes what it needs; the wiring supplies it."""
@@ -136,9 +144,14 @@ class Fleet:
         for record in rebuilt(await runtime.list(), self.boot_id, now):
             if record.slug in self.loops:
                 continue
+            try:
+                plan = await self.plan_of(record.plan_id)
+            except AgentError as error:
+                await self.tell(record.slug, "agent", f"a container of {record.slug} is left alone: {error.text}")
+                continue
             await self._store.save(record)
             await self.tell(record.slug, "agent", record.why)
-            await self._take_up(record)
+            self._begin(record, plan)
 
     async def tell(self, slug: str, kind: str, text: str, data: Mapping[str, Any] | None = None) -> None:
         """An event of the agent's own; one that cannot be written is told all the same."""
@@ -351,10 +364,18 @@ class Fleet:
     async def ask(self, slug: str, kind: str, wish: Callable[[Deployment], Deployment], by: str) -> Operation:
         """Any other wish: stop, start, restart, remove."""
         loop = self.loop(slug)
+        if kind == RESTART and loop.record.started_at is not None:
+            self._can_start(loop)
         wish(loop.record)  # refuses now, before anything is written
         operation = await self._open(slug, kind, None, by)
         await loop.change(wish)
         return operation
+
+    def _can_start(self, loop: Loop) -> None:
+        """An engine that runs is not taken down where none can be started."""
+        if why := self.broken(loop.plan, loop.record):
+            slug = loop.record.slug
+            raise BrokenHost(slug=slug, why=why)
 
     async def supervise(self, slug: str, mode: Supervision) -> Deployment:
         return await self.loop(slug).change(lambda record: commands.supervise(record, mode))

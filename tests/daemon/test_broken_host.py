@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from agent.action import commands
 from agent.action.record import State
+from agent.daemon.fleet import BrokenHost
 from tests.daemon.engines import Behaviour
 from tests.daemon.stage import Stage, deploy, plan_of
 
@@ -77,4 +81,22 @@ async def test_all_deployments_together_are_restarted_only_so_often(tmp_path: Pa
     assert any("together were restarted too often" in step for step in stage.steps)
     stage.clock.mono += 3600.0
     await stage.run(lambda: all(stage.creates(slug) == 2 for slug in slugs))
+    await stage.leave()
+
+
+async def test_what_runs_is_not_taken_down_where_nothing_can_be_started(tmp_path: Path) -> None:
+    """An upgrade waits and says why, a restart that a person asks for is refused; both go on once it is mended."""
+    stage = Stage(tmp_path)
+    await deploy(stage, plan_of("demo", "plan-1"))
+    await stage.run(stage.runs(generation=1))
+    stage.trouble = SKEW
+    with pytest.raises(BrokenHost, match="no engine starts before a reboot"):
+        await stage.ask(lambda f: f.ask("demo", "restart", lambda one: commands.restart(one, None, 0.0), "a test"))
+    await deploy(stage, plan_of("demo", "plan-2"))
+    for _ in range(10):
+        await stage.turn()
+    assert stage.creates() == 1
+    assert any("the new plan waits" in step and SKEW in step for step in stage.steps)
+    stage.trouble = ""
+    await stage.run(stage.runs(plan="plan-2"))
     await stage.leave()
