@@ -189,7 +189,7 @@ def abort(fault: Fault, verdict: Verdict, seen: Seen) -> Step | None:
 
 def restart(record: Deployment, verdict: Verdict, seen: Seen) -> Step:
     """Within the budget; beyond it a person is needed."""
-    if verdict.failure is FailureClass.PORT and record.port_failures >= PORT_TRIES:
+    if verdict.failure is FailureClass.PORT and record.port_failures + 1 >= PORT_TRIES:
         tried = f"{verdict.why}; tried {PORT_TRIES} times, free the port and start it again"
         return give_up(record, State.FAILED, tried)
     if seen.broken:

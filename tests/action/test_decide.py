@@ -166,6 +166,7 @@ def test_a_taken_port_is_tried_three_times() -> None:
     world = World(lambda _: fault("port", Remedy.RESTART, Judged.DEAD, failure=FailureClass.PORT), watch=watch())
     record = world.run(fresh(), 100)
     assert record.state is State.FAILED
+    assert world.created == [1, 2, 3]
     assert "free the port" in record.why
 
 
