@@ -139,7 +139,7 @@ def _launches(text: str, name: str, source: str | None, context: Context) -> lis
     form = source or _form(text, name)
     if form == "argv":
         return [read_argv(words, context) for words in _word_lists(text, name)]
-    pieces = read_compose(text, context) if form == "compose" else read_shell(text, context)
+    pieces = read_compose(text, _beside(name, context)) if form == "compose" else read_shell(text, context)
     launches = [piece for piece in pieces if not isinstance(piece, SetupStep)]
     if form == "docker-run":
         launches = [launch for launch in launches if _is_container(launch)]
@@ -152,6 +152,14 @@ def _launches(text: str, name: str, source: str | None, context: Context) -> lis
         )
         raise NoLaunch(why=f"{name} holds {found}, and no launch", steps=steps)
     return launches
+
+
+def _beside(name: str, context: Context) -> Context:
+    """Compose takes a file's own folder for the project's, unless it is told another."""
+    from dataclasses import replace
+    from pathlib import Path
+
+    return replace(context, cwd=str(Path(name).absolute().parent)) if context.cwd is None and name != "-" else context
 
 
 def _is_container(launch: Launch) -> bool:
@@ -167,7 +175,7 @@ def _form(text: str, name: str) -> str:
     start = text.lstrip()
     if start.startswith("["):
         return "argv"
-    if re.search(r"^services:\s*(#.*)?$", text, re.MULTILINE):
+    if re.search(r"^services:(\s|$)", text, re.MULTILINE):
         return "compose"
     return "compose" if name.endswith((".yaml", ".yml")) else "shell"
 

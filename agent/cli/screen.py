@@ -46,8 +46,7 @@ class Screen:
     def raw(self, text: str) -> int:
         """As it is, for the command's own control of the cursor and for bytes that are somebody's log."""
         if self._narrow:
-            coding = self.under.encoding or "ascii"
-            text = text.encode(coding, "replace").decode(coding)
+            text = text.encode(self.under.encoding, "replace").decode(self.under.encoding)
         with Told():
             return self.under.write(text)
 
@@ -84,8 +83,8 @@ def plain(text: str, *, colours: bool = False) -> str:
 
 
 def is_utf8(stream: TextIO) -> bool:
-    """Whether a stream can carry every character."""
-    return (stream.encoding or "").lower().replace("-", "").replace("_", "") in ("utf8", "utf8sig", "cp65001")
+    """Whether a stream can carry every character; one without an encoding holds text as it is."""
+    return (stream.encoding or "utf-8").lower().replace("-", "").replace("_", "") in ("utf8", "utf8sig", "cp65001")
 
 
 class screens:  # noqa: N801 - used as a word: `with screens():`

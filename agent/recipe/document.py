@@ -19,6 +19,9 @@ from pydantic import ValidationInfo as Info
 
 T = TypeVar("T")
 
+LARGEST = 1e12
+"""Beyond every figure of a recipe: tokens, tokens a second, cards, gigabytes, milliseconds."""
+
 
 def _forgive(value: Any, validate: ValidatorFunctionWrapHandler, info: Info) -> Any:
     """What does not fit is None, and said in the notes of the reading."""
@@ -40,6 +43,8 @@ def _number(value: Any) -> Any:
     if value is None:
         return None
     number = float(value)
+    if math.isfinite(number) and not 0 <= number <= LARGEST:
+        raise ValueError(f"{number:g} counts nothing that there is")
     return number if math.isfinite(number) else None
 
 

@@ -40,7 +40,7 @@ def loads(text: str, what: str, notes: list[str]) -> Any:
     except json.JSONDecodeError as error:
         raise BadRecipe(what=what, why=f"line {error.lineno}, column {error.colno}: {error.msg}") from error
     except (RecursionError, ValueError) as error:  # nested too deeply; a number of thousands of digits
-        why = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        why = "it is nested too deeply" if isinstance(error, RecursionError) else "a number in it has too many digits"
         raise BadRecipe(what=what, why=why) from error
     _encodable(value, what)
     return value

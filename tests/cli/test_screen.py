@@ -171,6 +171,12 @@ def test_any_encoding_carries_an_answer(coding: str) -> None:
     assert b"t=?" in done.stdout
 
 
+def test_a_stream_without_an_encoding_holds_every_character() -> None:
+    held = io.StringIO()
+    Screen(held).write("é —")
+    assert held.getvalue() == "é —"
+
+
 def test_a_reader_that_has_seen_enough_is_no_error() -> None:
     read, write = os.pipe()
     os.close(read)

@@ -177,6 +177,24 @@ def test_networks_keep_the_names_of_the_project():
 
 
 @pytest.mark.parametrize(
+    ("declared", "how"),
+    [
+        ("{driver_opts: {type: nfs, device: ':/m'}}", "--opt type=nfs --opt device=:/m"),
+        ("{driver: other}", "--driver other"),
+        ("{driver: local}", ""),
+        ("{external: true, driver: other}", ""),
+        ("", ""),
+    ],
+)
+def test_a_volume_that_compose_makes_specially_is_told(declared: str, how: str):
+    """The container's body is the same; the volume would not be."""
+    top = f"volumes:\n  models: {declared}"
+    warnings = [w for w in service("volumes: ['models:/m']", top=f"{top}\n").warnings if w.code == "compose.volume"]
+    assert len(warnings) == bool(how)
+    assert all(f"docker volume create {how} myproject_models" in w.text for w in warnings)
+
+
+@pytest.mark.parametrize(
     ("lines", "code"),
     [
         ("depends_on: [db]", "compose.depends_on"),

@@ -166,3 +166,11 @@ def test_the_parser_costs_no_imports():
     code += "print([name for name in sys.modules if name.startswith('agent.launch') or name in ('yaml', 'json')])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_compose_file_is_meant_from_its_own_folder(call, tmp_path: Path):
+    """And is known by its first word, in whichever style the YAML is written."""
+    text = "services: {llm: {image: vllm/vllm-openai, command: --model m, volumes: ['./m:/m']}}\n"
+    for name in ("compose.yaml", "launch.txt"):
+        assert call(text, name=name)["body"]["HostConfig"]["Binds"] == [f"{tmp_path}/m:/m"]
+    assert call(text, "--cwd", "/srv/p")["name"] == "p-llm-1"

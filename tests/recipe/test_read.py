@@ -120,6 +120,7 @@ def test_what_was_left_out_is_said() -> None:
         (b'{"title": "x"}', "it has no slug"),
         (b'{"slug": "../../etc/passwd"}', "'../../etc/passwd' is no slug"),
         (b'{"slug": "a", "title": "\\ud800"}', "half a surrogate pair"),
+        (b'{"slug": "a", "x": ' + b"9" * 6000 + b"}", "too many digits"),
         (b'{"slug": "a", "x": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "nested too deeply"),
         (b'{"slug": "a", "x": ' + b"9" * 5000 + b"}", "a file"),
         (b"\xff\xfe", "no UTF-8"),
@@ -158,6 +159,16 @@ def test_any_value_at_any_key_is_read_or_refused(key: str, value: Any) -> None:
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     with suppress(AgentError):
         read_recipe(data, "a file", "fallback")
+
+
+@pytest.mark.parametrize("number", [1e300, -5, -0.5, "9" * 400])
+def test_a_figure_that_counts_nothing_is_no_figure(number: Any) -> None:
+    """Bytes, cards and windows are computed from these."""
+    hardware = [{"card": "c", "vram_gb": number, "device_count": number}]
+    points = [{"decode_tok_s": number, "concurrency": number, "context_len": number}]
+    recipe = read(hardware=hardware, perf_points=points, performance=[])
+    assert (recipe.hardware[0].vram_gb, recipe.hardware[0].count) == (None, None)
+    assert [(point.decode_tok_s, point.concurrency, point.context) for point in recipe.points] in ([], [(None,) * 3])
 
 
 def test_a_megabyte_takes_less_than_a_second() -> None:

@@ -27,7 +27,9 @@ class Project:
             return text(given, "name")
         if self.context.cwd is None:
             raise UnknownDirectory(
-                word="the project's name", advice="name the project's folder with --cwd, or give it a name:"
+                "cannot convert the compose file: it has no name, and the folder that would give it one is not known",
+                word="the project's name",
+                advice="name the project's folder with --cwd, or give it a name:",
             )
         folder = self.context.cwd.rstrip("/").rpartition("/")[2].lower()
         return re.sub(r"[^a-z0-9_-]", "", folder).lstrip("_-") or "default"
@@ -53,6 +55,16 @@ class Project:
         """Names that this file does not declare: a file that includes it does, or compose refuses it."""
         declared = self.document.get(kind) or {}
         return [name for name in names if name not in declared and name != "default"]
+
+    def made_specially(self, name: str) -> str:
+        """How compose makes a volume of its own where that is more than a plain one: its driver and its options."""
+        options = (self.document.get("volumes") or {}).get(name)
+        if not isinstance(options, Mapping) or options.get("external"):
+            return ""
+        driver = text(options.get("driver")) if options.get("driver") not in (None, "local") else ""
+        opts = options.get("driver_opts")
+        said = [f"{key}={value}" for key, value in opts.items()] if isinstance(opts, Mapping) else []
+        return " ".join([*([f"--driver {driver}"] if driver else []), *(f"--opt {word}" for word in said)])
 
     def states_default_network(self) -> bool:
         """Whether the file says something about the network that every service is on."""

@@ -136,6 +136,11 @@ def _warnings(
         yield LaunchWarning("compose.build", said, f"docker compose build {name}")
     yield from network.warnings(name, service, project)
     yield from _undeclared(service, project)
+    for volume in volumes.named(service):
+        if how := project.made_specially(volume):
+            made = project.volume(volume)
+            told = f"compose makes the volume {made} with {how}, and Docker an empty one where it is not there yet"
+            yield LaunchWarning("compose.volume", f"{told}: docker volume create {how} {made}, once and before")
     for variable in (key for key, value in environment.items() if value is None):
         said = f"{variable} takes its value from the caller, where it has none: compose leaves it out"
         yield LaunchWarning("env.no_value", said, f"{variable}=VALUE among the variables")
