@@ -64,6 +64,8 @@ async def beside_processes(case: Case, memory: HostMemory) -> list[str]:
     said = []
     if hugepages := value_of(memory.hugepages):
         said.append(f"{hugepages} are set aside as huge pages (vm.nr_hugepages)")
+    if (locked := value_of(memory.locked)) and locked >= WORTH_NAMING:
+        said.append(f"{locked} are locked in all (Mlocked), and neither swap nor caches can give them back")
     if (shared := value_of(memory.shared)) and shared >= WORTH_NAMING:
         said.append(f"{shared} are shared memory or tmpfs (look at /dev/shm)")
     held = value_of(await case.facts.unattributed())

@@ -45,12 +45,22 @@ def engine(**more: Any) -> FakeFacts:
         (engine(live_restore=False), WARN, "without live-restore"),
         (engine(operating_system="Docker Desktop"), FAIL, "is Docker Desktop"),
         (FakeFacts(engine=Unknown("cannot list containers: permission denied")), FAIL, "permission denied"),
+        (engine(passed_over="tcp://rig:2376"), WARN, "and not tcp://rig:2376, which DOCKER_HOST names"),
     ],
 )
 async def test_the_engine_of_containers(facts: FakeFacts, level: Level, says: str) -> None:
     answer = await runtime_reachable.look(case(facts))
     assert answer.level is level
     assert says in answer.found
+
+
+async def test_an_engine_on_another_host_is_refused_in_words() -> None:
+    """Not as one that happens not to answer: its processes and cards cannot be watched from here."""
+    elsewhere = Unknown("docker.host is tcp://rig:2376, which is not this host", unsupported=True)
+    answer = await runtime_reachable.look(case(FakeFacts(engine=elsewhere)))
+    assert answer.level is FAIL
+    assert "is not this host" in answer.found
+    assert answer.hint == runtime_reachable.ELSEWHERE
 
 
 CDI = {"DeviceRequests": [{"Driver": "cdi", "DeviceIDs": ["nvidia.com/gpu=all"]}]}

@@ -19,6 +19,7 @@ from agent.preflight.checks import (
     host_boot,
     memlock,
     memory_available,
+    memory_swap,
     memory_total,
     shm,
 )
@@ -283,3 +284,33 @@ async def test_a_process_stuck_on_a_card(state: str, own: bool, level: Level, mo
     )
     credit = Credit(pids=frozenset({9}) if own else frozenset())
     assert (await host_boot.look(case(facts, host=WITH_GPUS, credit=credit))).level is level
+
+
+@pytest.mark.parametrize(
+    ("total", "free", "level", "says"),
+    [
+        (GIB(0), GIB(0), PASS, "no swap is set up"),
+        (GIB(64), GIB(61), PASS, "3 GiB of 64 GiB in use"),
+        (GIB(64), GIB(50), WARN, "14 GiB of 64 GiB in use"),
+        (GIB(64), HANGS, UNKNOWN, "does not tell"),
+    ],
+)
+async def test_swap_in_use_is_judged(total: Bytes, free: Any, level: Level, says: str) -> None:
+    ram = replace(memory(GIB(400), GIB(300)), swap_total=known(total), swap_free=as_reading(free))
+    answer = await memory_swap.look(case(FakeFacts(ram=known(ram)), need("memory.available", GIB(200))))
+    assert answer.level is level
+    assert says in answer.found
+
+
+async def test_what_is_locked_and_who_holds_the_most_stand_in_the_advice() -> None:
+    ram = replace(
+        memory(GIB(400), GIB(100)), swap_total=known(GIB(64)), swap_free=known(GIB(1)), locked=known(GIB(190))
+    )
+    users = (MemoryUser(4121, "llama-server", GIB(120), GIB(0), FOREIGN),)
+    facts = FakeFacts(ram=known(ram), users=known(users), around=known((Neighbour(FOREIGN, "chat", True),)))
+    asked = case(facts, need("memory.available", GIB(200)))
+    swap = await memory_swap.look(asked)
+    assert "190 GiB are locked and cannot be swapped" in swap.hint
+    assert "pid 4121 (llama-server) in container chat holds the most" in swap.hint
+    available = await memory_available.look(asked)
+    assert "190 GiB are locked in all (Mlocked)" in available.hint
