@@ -1,9 +1,10 @@
 """A program that holds memory of a card and keeps it busy, as an engine does.
 
-    python3 load.py BYTES idle|work|spin|torch
+    python3 load.py BYTES idle|work|spin|poll|torch
 
 `work` multiplies and adds on every multiprocessor, `spin` lets one thread go round and round: a hung kernel, which
-shows full utilization too. Both need the driver alone (libcuda.so.1; the kernels are PTX that it compiles itself).
+shows full utilization too. `poll` reads the same word again and again from 24 blocks, as a collective does that waits
+for a lost peer. All need the driver alone (libcuda.so.1; the kernels are PTX that it compiles itself).
 `torch` does its work by PyTorch's matrix products. Prints `holding` once the memory is taken.
 """
 
@@ -31,6 +32,21 @@ GO: mov.u64 %a4, %clock64;
     @%p1 bra GO;
     ret;
 }
+.visible .entry poll(.param .u64 cycles, .param .u64 out)
+{
+    .reg .u64 %a<6>; .reg .u32 %b<3>; .reg .pred %p<3>;
+    ld.param.u64 %a1, [cycles];
+    ld.param.u64 %a2, [out];
+    mov.u64 %a3, %clock64;
+GO: ld.volatile.global.u32 %b1, [%a2];
+    setp.eq.u32 %p2, %b1, 7;
+    @%p2 bra END;
+    mov.u64 %a4, %clock64;
+    sub.u64 %a5, %a4, %a3;
+    setp.lt.u64 %p1, %a5, %a1;
+    @%p1 bra GO;
+END: ret;
+}
 .visible .entry work(.param .u64 cycles, .param .u64 out)
 {
     .reg .u64 %a<6>; .reg .f32 %f<9>; .reg .pred %p<3>;
@@ -53,7 +69,8 @@ __SUM__
 """.replace("__START__", "\n".join(f"    mov.f32 %f{n}, 0f3F800000;" for n in range(8)))
 PTX = PTX.replace("__ROUND__", "\n".join(f"    fma.rn.f32 %f{n % 8}, %f{n % 8}, %f8, %f8;" for n in range(64)))
 PTX = PTX.replace("__SUM__", "\n".join(f"    add.f32 %f0, %f0, %f{n};" for n in range(1, 8)))
-GRIDS = {"spin": (1, 1), "work": (4096, 256)}
+GRIDS = {"spin": (1, 1), "poll": (24, 512), "work": (4096, 256)}
+"""Blocks and threads of each."""
 
 
 class Card:
@@ -83,7 +100,7 @@ class Card:
         module, function = ctypes.c_void_p(), ctypes.c_void_p()
         self.call("cuModuleLoadData", ctypes.byref(module), ctypes.c_char_p(PTX.encode()))
         self.call("cuModuleGetFunction", ctypes.byref(function), module, kernel.encode())
-        cycles = ctypes.c_uint64(CYCLES if kernel == "spin" else CYCLES // 20)
+        cycles = ctypes.c_uint64(CYCLES // 20 if kernel == "work" else CYCLES)
         values = (ctypes.c_void_p * 2)(*(ctypes.addressof(one) for one in (cycles, memory)))
         blocks, threads = GRIDS[kernel]
         while True:
