@@ -30,7 +30,7 @@ def test_a_removed_deployment_leaves_no_series(own: Rig) -> None:
     own.ok("deploy", "sim", "--yes", "-q", "--wait=40")
     there = own.metrics()
     assert 'recipe_agent_engine_ready{recipe="sim"} 1.0' in there
-    assert 'recipe_agent_stalls_total{recipe="sim",kind="busy"} 0.0' in there, "before the first stall"
+    assert 'recipe_agent_stalls_total{kind="busy",recipe="sim"} 0.0' in there, "before the first stall"
     own.ok("remove", "sim", "-q")
     assert 'recipe="sim"' not in own.metrics()
 
