@@ -46,30 +46,47 @@ class FolderSource:
             raise SourceTrouble(what="the folder", source=self.name, why=error.strerror or str(error)) from error
 
     def _fetch(self, slug: str) -> Fetched | None:
+        """A file that cannot be read hides no other; it is the reason where none of the rest has the slug."""
         files = self._files()
+        trouble: AgentError | None = None
         for path in sorted(files, key=lambda path: path.stem != slug):
-            data = read_file(path)
+            try:
+                data = read_file(path)
+            except AgentError as error:
+                trouble = trouble or error
+                continue
             if f'"{slug}"'.encode() in data and _slug(data, path) == slug:
                 return Fetched(data, str(path))
+        if trouble is not None:
+            raise trouble
         return None
 
     def _documents(self) -> Page:
-        recipes, notes = [], []
+        found: dict[str, tuple[Recipe, Path]] = {}
+        notes: list[str] = []
         for path in self._files():
-            data = read_file(path)
             try:
-                if not is_listing(parse(data, str(path), [])):
-                    recipes.append(read_recipe(data, str(path)))
-            except BadRecipe as error:
+                data = read_file(path)
+                if is_listing(parse(data, str(path), [])):
+                    continue
+                recipe = read_recipe(data, str(path))
+            except AgentError as error:
                 notes.append(error.text)
-        return Page(tuple(recipes), notes=tuple(notes))
+                continue
+            twin = found.get(recipe.slug)
+            if twin is None or path.stem == recipe.slug:
+                found[recipe.slug] = (recipe, path)
+            if twin is not None:
+                counts = found[recipe.slug][1].name
+                notes.append(f"{twin[1].name} and {path.name} are both {recipe.slug}; {counts} counts")
+        return Page(tuple(recipe for recipe, _ in found.values()), notes=tuple(notes))
 
     def _listings(self) -> tuple[Page, ...]:
         pages = []
         for path in self._files():
             try:
                 value = parse(read_file(path), str(path), [])
-            except BadRecipe:
+            except AgentError:
                 continue  # told by the search of documents
             if is_listing(value):
                 pages.append(read_page(value, str(path)))

@@ -25,6 +25,8 @@ def _absolute(path: Path) -> Path:
 def _source(text: str) -> str:
     if not text.startswith(("http://", "https://", "/")):
         raise ValueError(f"{text!r} is neither a URL (https://…) nor the whole path of a folder (/…)")
+    if "@" in text.partition("//")[2].partition("/")[0] and not text.startswith("/"):
+        raise ValueError("a source with a user or a password would stand in every plan: use one that needs none")
     return text.rstrip("/") or "/"
 
 

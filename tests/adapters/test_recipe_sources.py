@@ -201,6 +201,37 @@ async def test_a_folder_gives_documents_by_slug_whatever_the_file_is_called(tmp_
     assert "broken.json" in pages[0].notes[0]
 
 
+async def test_one_bad_file_hides_no_other(tmp_path: Path) -> None:
+    """It is told by a search, and is the reason where the slug is in none of the others."""
+    (tmp_path / "a-huge.json").write_text('{"slug": "huge", "x": "' + "y" * 5_000_001 + '"}')
+    (tmp_path / "b-broken.json").write_text("{")
+    (tmp_path / "c-link.json").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "d-folder.json").mkdir()
+    os.mkfifo(tmp_path / "e-pipe.json")
+    (tmp_path / "z.json").write_text('{"slug": "good"}')
+    source = FolderSource(tmp_path)
+    assert isinstance(await source.fetch("good"), Fetched)
+    with pytest.raises(BadRecipe, match="larger than"):
+        await source.fetch("huge")
+    pages = await source.search(Query())
+    assert [entry.slug for page in pages for entry in page.entries] == ["good"]
+    assert len(pages[0].notes) == 2
+
+
+async def test_of_two_files_with_one_slug_the_same_one_is_found_and_fetched(tmp_path: Path) -> None:
+    for name in ("a.json", "twice.json", "z.json"):
+        (tmp_path / name).write_text(json.dumps({"slug": "twice", "title": name}))
+    source = FolderSource(tmp_path)
+    fetched = await source.fetch("twice")
+    assert isinstance(fetched, Fetched)
+    page = (await source.search(Query()))[0]
+    assert [entry.title for entry in page.entries] == ["twice.json"] == [json.loads(fetched.data)["title"]]
+    assert page.notes == (
+        "a.json and twice.json are both twice; twice.json counts",
+        "twice.json and z.json are both twice; twice.json counts",
+    )
+
+
 async def test_a_folder_that_is_not_there_has_no_recipes(tmp_path: Path) -> None:
     folder = FolderSource(tmp_path / "none")
     assert await folder.fetch(SLUG) is None

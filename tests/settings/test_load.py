@@ -81,6 +81,7 @@ def test_a_section_with_nothing_below_it_says_nothing(site: Path) -> None:
         ("docker: {timeout_s: soon}", "docker.timeout_s: cannot read 'soon' as a duration"),
         ("listen: {port: 70000}", "listen.port should be less than or equal to 65535"),
         ("paths: {state: state}", "paths.state: 'state' is relative"),
+        ('sources: ["https://me:word@site.example/x"]', "sources[0]: a source with a user or a password"),
         ("sources: [localairecipes.com]", "sources[0]: 'localairecipes.com' is neither a URL"),
         ("policy: {host_ipc: 3}", "policy.host_ipc should be a valid boolean"),
         ("[1]", "a mapping of keys is expected"),
