@@ -28,7 +28,7 @@
 | `binds` | – | every mounted path exists and is of the right kind |
 | `weights` | repository of the Hub, `owner/name[@revision]` or its address | the model's files, whole and readable |
 | `image` | – | the image is here, or will be, and fits the machine |
-| `image.arguments` | – | the engine's own parser, run inside the image, takes the launch's arguments |
+| `image.arguments` | – | the engine's own parser, run inside the image, takes the launch's arguments; seconds |
 | `gpu.touch` | – | on request (`--touch`): 64 MiB of each chosen card, taken, written and given back |
 | `weights.hash` | – | on request (`--hash`): SHA-256 of the weights against what their source stated |
 
