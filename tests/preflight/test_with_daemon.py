@@ -58,6 +58,22 @@ def test_what_a_person_overrules_is_recorded_and_shown(rig: Rig) -> None:
     rig.ok("remove", "odd")
 
 
+def test_an_image_that_is_pulled_is_asked_before_anything_is_started(
+    rig: Rig, lab_engine: Engine, lab_registry: str
+) -> None:
+    """At the checks it was not here yet."""
+    name = f"{lab_registry}/simulator:1"
+    lab_engine.docker("tag", recipes.IMAGE, name)
+    lab_engine.docker("push", name)
+    lab_engine.docker("rmi", name)
+    rig.publish(recipes.recipe("odd", free_port(), image=name, flags=("--no-such-flag", "1")), recipes.profile())
+    assert "is not here yet" in rig.ctl("preflight", "odd", "-o", "json").out
+    refused = rig.ctl("deploy", "odd", "--yes", "-o", "json")
+    assert (refused.code, refused.error["code"]) == (3, "preflight.image_arguments")
+    assert "--no-such-flag" in refused.error["message"]
+    assert rig.containers("odd") == []
+
+
 def test_the_host_of_a_start_and_the_best_of_its_links_are_kept(
     nvml: StandIn, lab_engine: Engine, tmp_path: Path
 ) -> None:
