@@ -18,7 +18,7 @@ from agent.verify.plausible import Limits
 from agent.verify.points import Point
 from agent.verify.port import Streams
 from agent.verify.prompt import prompt
-from agent.verify.trace import Figure, Trace, decode_rate, figure, prefill_rate
+from agent.verify.trace import LEAST_DECODE_S, Figure, Trace, decode_rate, figure, prefill_rate
 
 WARM_UPS = 2
 WARM_TOKENS = 64
@@ -26,6 +26,7 @@ ATTEMPTS = 3
 QUIET_S = 30.0
 LOOK_S = 1.0
 LEAST_TIMEOUT_S = 120.0
+TOO_SHORT = f"the requests did not decode side by side for {LEAST_DECODE_S} s: too short to be timed"
 SLOWEST_TOK_S = 0.5
 SLOWEST_PREFILL_TOK_S = 50.0
 
@@ -82,7 +83,7 @@ async def one_point(bench: Bench, point: Point) -> Measured:
                 return Measured(point, dropped=why)
             found.setdefault(metric, []).append(value)
     figures: dict[str, Figure] = {metric: figure(numbers) for metric, numbers in found.items()}
-    return Measured(point, figures, "" if figures else "the requests never decoded side by side")
+    return Measured(point, figures, "" if figures else TOO_SHORT)
 
 
 def values(point: Point, traces: Sequence[Trace]) -> dict[str, float]:

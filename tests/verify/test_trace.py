@@ -37,6 +37,11 @@ def test_requests_that_never_decode_side_by_side_have_no_aggregate() -> None:
     assert decode_rate([stream(0.0, 1.0, 10.0, 11), stream(0.0, 5.0, 10.0, 11)]) is None
 
 
+def test_a_burst_has_no_rate() -> None:
+    """256 tokens read within 2 ms were made before they were read: 128,000 tok/s that no engine makes."""
+    assert decode_rate([stream(0.0, 1.0, 128_000.0, 256)]) is None
+
+
 def test_prefill_is_the_prompt_over_the_time_to_the_first_token() -> None:
     """1000 tokens in 0.25 s."""
     assert prefill_rate(stream(1.0, 1.25, 10.0, 4)) == pytest.approx(4000.0)
