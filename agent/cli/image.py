@@ -49,12 +49,13 @@ async def build(arguments: Namespace) -> int:
 
     async with planner(arguments) as (parts, planning, wanted):
         plan = await planning.plan(wanted)
+        if plan.image is None or not plan.image.steps:
+            complete(plan, "build")
+            advice = "its image comes from a registry: agentctl pull"
+            raise UsageError(why=f"{plan.recipe.slug} has no build steps", advice=advice)
         if arguments.show:
             show(arguments, plan)
             return 0
-        if plan.image is None or not plan.image.steps:
-            advice = "its image comes from a registry: agentctl pull"
-            raise UsageError(why=f"{plan.recipe.slug} has no build steps", advice=advice)
         return await provide(arguments, plan, as_built(plan), parts)
 
 
@@ -64,6 +65,7 @@ async def pull(arguments: Namespace) -> int:
     async with planner(arguments) as (parts, planning, wanted):
         plan = await planning.plan(wanted)
         if plan.image is None:
+            complete(plan, "pull")
             raise UsageError(why=f"{plan.recipe.slug} has no image", advice="agentctl plan says what it runs instead")
         if plan.image.how == "build":
             raise UsageError(why=f"the image of {plan.recipe.slug} is built, not pulled", advice="agentctl build")

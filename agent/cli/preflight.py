@@ -50,13 +50,11 @@ async def examined(arguments: Namespace) -> tuple[Plan, tuple[Finding, ...]]:
 
 def checks_of(arguments: Namespace) -> tuple[Check, ...]:
     """The usual ones, those asked for, less those left out. Raises UsageError for a name that is none."""
-    from agent.errors import UsageError
-    from agent.preflight.catalogue import CHECKS
+    from agent.preflight.catalogue import CHECKS, known
     from agent.preflight.checks import gpu_touch, weights_hash
     from agent.preflight.run import without
 
     asked = ((arguments.touch, gpu_touch.CHECK), (arguments.hash, weights_hash.CHECK))
     wanted = (*CHECKS, *(check for given, check in asked if given))
-    if strange := sorted(set(arguments.skip) - {check.id for check in wanted}):
-        raise UsageError(why=f"{strange[0]!r} is no check", advice="agentctl preflight names them all in its answer")
+    known((*arguments.skip, *arguments.accept))
     return without(wanted, arguments.skip)

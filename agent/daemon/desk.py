@@ -33,6 +33,7 @@ from agent.incident.veil import Veil
 from agent.metrics.board import Board
 from agent.metrics.snapshot import Snapshot
 from agent.plan.model import Plan
+from agent.preflight.catalogue import known
 from agent.settings.model import Settings
 from agent.version import VERSION
 
@@ -125,6 +126,7 @@ class DaemonDesk:
         return preview(record, seen)
 
     async def deploy(self, wanted: Wanted, terms: Terms, by: Caller) -> Operation:
+        known(terms.accepted)
         plan = await self._to.planned(wanted)
         slug = plan.recipe.slug
         if terms.plan_id is not None and terms.plan_id != plan.plan_id:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from difflib import get_close_matches
 
 from agent.plan import origins
 from agent.plan.advice.advise import advise
@@ -15,8 +17,11 @@ from agent.plan.model import Plan, Unapplied
 from agent.plan.runtime import DOCKER, env_of
 from agent.plan.stages import Run, Stage
 from agent.plan.unapplied import Launched, quotes_of, unapplied
+from agent.profile.document import Profile
 from agent.recipe.environment import stated_environment
 from agent.recipe.model import SITE_FORMAT, Recipe
+
+_VARIABLE = re.compile(r"variables\..+|[A-Z_][A-Z0-9_]*")
 
 
 def left_out(inputs: Inputs, stage: Stage, run: Run) -> tuple[Unapplied, ...]:
@@ -49,6 +54,7 @@ def origins_of(inputs: Inputs, stage: Stage, run: Run) -> dict[str, str]:
 
 def warnings_of(inputs: Inputs, stage: Stage, run: Run, plan: Plan) -> Iterator[str]:
     """What a person should read before saying yes, the recipe's own matters first and advice last."""
+    yield from _slips(inputs)
     yield from inputs.notes
     yield from inputs.recipe.notes
     yield from origins.stale(inputs.recipe, stage.profile, quotes_of(stage.profile))
@@ -64,6 +70,21 @@ def warnings_of(inputs: Inputs, stage: Stage, run: Run, plan: Plan) -> Iterator[
     if run.made.body and stage.runtime == DOCKER and run.engine and not published(run.made.body, run.engine.port):
         yield f"no port of this host leads to the engine's {run.engine.port}: --set port=N publishes it"
     yield from map(str, advise(plan, stage.profile))
+
+
+def _slips(inputs: Inputs) -> Iterator[str]:
+    """Variables of the command line that the launch does not know; those of a site file are for all recipes."""
+    texts = [*inputs.recipe.launch, *(word for profile in _profiles(inputs) for word in words_of(profile))]
+    used = variables_in(texts)
+    for key in inputs.sets:
+        name = key.removeprefix("variables.")
+        if _VARIABLE.fullmatch(key) and not any(name in text for text in texts):
+            near = get_close_matches(name, used, 1)
+            yield f"{key} is set, and the launch uses no {name}" + (f": did you mean {near[0]}?" if near else "")
+
+
+def _profiles(inputs: Inputs) -> Iterator[Profile]:
+    yield from (profile for profile in (inputs.shipped, inputs.site) if profile is not None)
 
 
 def _environment(inputs: Inputs, run: Run) -> Iterator[str]:

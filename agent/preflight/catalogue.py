@@ -37,6 +37,10 @@ Sizes are `Bytes`, or text that `Bytes.parse` reads. A requirement's `words` are
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from agent.errors import UsageError
 from agent.preflight.check import Check
 from agent.preflight.checks import (
     binds,
@@ -110,3 +114,13 @@ AFTER_STOP: frozenset[str] = frozenset(
     {"gpu.present", "gpu.busy", "gpu.health", "driver.skew", "memory.available", "name.free", "port.free", "binds"}
 )
 """What is looked at again once the old engine is gone: whatever it held, and what may have changed meanwhile."""
+
+
+def known(names: Iterable[str]) -> None:
+    """Raises UsageError for a name that is no check: accepted or left out by a slip, it would change nothing unsaid."""
+    checks = [check.id for check in (*CHECKS, *ON_REQUEST)]
+    for name in names:
+        if name not in checks:
+            near = get_close_matches(name, checks, 1)
+            advice = f"did you mean {near[0]}?" if near else "agentctl preflight names them all in its answer"
+            raise UsageError(why=f"{name!r} is no check", advice=advice)

@@ -69,6 +69,18 @@ def test_the_shipped_build_plans_can_be_read_anywhere(
     assert main(["pull", recipe, *site]) == 2
 
 
+@pytest.mark.parametrize("command", [["build", "--print"], ["build"], ["pull"]], ids=" ".join)
+def test_an_image_that_nobody_names_is_missing_and_no_wrong_call(
+    command: list[str], site: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "recipes").mkdir(exist_ok=True)
+    recipe = tmp_path / "recipes" / "bare.json"
+    recipe.write_text(json.dumps({"slug": "bare", "config": {"launch": ["vllm", "serve", "m"]}}))
+    assert main([*command, str(recipe), *site, "--set", "runtime=docker", "-o", "json"]) == 3
+    error = json.loads(capsys.readouterr().err)["error"]
+    assert [one["key"] for one in error["details"]["missing"]] == ["image.reference"]
+
+
 @pytest.mark.parametrize("words", [["save", "x"], ["load"], ["prune", "x"], ["load", "a", "b"]], ids=" ".join)
 def test_an_action_of_image_wants_its_words(words: list[str], site: tuple[str, ...]) -> None:
     """Too few and too many end with 2."""

@@ -559,3 +559,9 @@ def test_a_choice_among_services_asks_for_nothing_else() -> None:
     service = "{image: vllm/vllm-openai:v1, command: --model m}"
     made = plan(read_recipe(f"services:\n  a: {service}\n  b: {service}\n".encode(), "/srv/pair.yaml"))
     assert [entry.key for entry in made.missing] == ["launch.service"]
+
+
+def test_a_variable_that_the_launch_does_not_use_is_told_where_it_is_set_by_hand() -> None:
+    for key in ("variables.MODELZ", "MODELZ"):
+        assert f"{key} is set, and the launch uses no MODELZ: did you mean MODELS?" in plan(sets={key: "/x"}).warnings
+    assert not [text for text in plan(sets={"variables.MODELS": "/x"}).warnings if "is set" in text]

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from agent.errors import UsageError
 from agent.plan.model import Requirement
 from agent.preflight import catalogue
 from agent.preflight.case import Case
-from agent.preflight.catalogue import AFTER_STOP, CHECKS, ON_REQUEST
+from agent.preflight.catalogue import AFTER_STOP, CHECKS, ON_REQUEST, known
 from agent.preflight.check import Answer, Check, bad, good, unknown
 from agent.preflight.model import Level, passed
 from agent.preflight.run import only, run
@@ -154,3 +155,11 @@ async def test_no_check_raises_on_an_odd_plan(check: Any) -> None:
     )
     findings = await run(odd, [check])
     assert not any("the check itself failed" in one.found for one in findings)
+
+
+@pytest.mark.parametrize(("name", "advice"), [("gpu.bussy", "did you mean gpu.busy?"), ("zzz", "names them all")])
+def test_a_name_that_is_no_check_is_a_slip(name: str, advice: str) -> None:
+    known(["gpu.busy", "gpu.touch", "weights.hash"])
+    with pytest.raises(UsageError) as caught:
+        known(["gpu.busy", name])
+    assert advice in caught.value.advice
