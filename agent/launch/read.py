@@ -17,6 +17,7 @@ from agent.launch.prefix import warnings as felt
 from agent.launch.refusal import NoLaunch
 from agent.launch.shell import read_text
 
+_PROMPTS = frozenset("$%>❯➜")
 _NO_LETTER = re.compile("[\0\ud800-\udfff]")
 
 
@@ -40,6 +41,8 @@ def launch_from_words(words: Sequence[str], context: Context, expander: Expander
     prefix = stripped(words)
     if not prefix.argv:
         raise NoLaunch(why=f"{' '.join(words)[:80]!r} names no program")
+    if prefix.argv[0] in _PROMPTS:
+        raise NoLaunch(why=f"{' '.join(words)[:80]!r} begins with a prompt, and no program is called so: take it away")
     warnings = tuple(expander.warnings)
     if cli.is_tool(prefix.argv[0]):
         launch = launch_of(cli.parse(prefix.argv, with_env(context, prefix.env)), context)

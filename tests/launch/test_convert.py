@@ -174,3 +174,9 @@ def test_a_compose_file_is_meant_from_its_own_folder(call, tmp_path: Path):
     for name in ("compose.yaml", "launch.txt"):
         assert call(text, name=name)["body"]["HostConfig"]["Binds"] == [f"{tmp_path}/m:/m"]
     assert call(text, "--cwd", "/srv/p")["name"] == "p-llm-1"
+
+
+@pytest.mark.parametrize("prompt", ["$", "%", "❯"])
+def test_a_prompt_is_no_program(call, prompt: str):
+    with pytest.raises(LaunchRefused, match="begins with a prompt"):
+        call(f"{prompt} docker run img")
