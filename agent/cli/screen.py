@@ -12,8 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, TextIO
 
-COLOURS = ("\x1b[32m", "\x1b[33m", "\x1b[31m", "\x1b[2m", "\x1b[1m", "\x1b[0m")
-"""The sequences that `paint` writes; a terminal gets these and no others."""
+COLOURS = ("\x1b[32m", "\x1b[33m", "\x1b[31m", "\x1b[35m", "\x1b[2m", "\x1b[1m", "\x1b[0m")
+"""The sequences that `paint` and the findings of checks write; a terminal gets these and no others."""
 _CONTROLS = dict.fromkeys(
     (*range(9), *range(11, 32), *range(0x7F, 0xA0), 0x61C, 0x200B, 0x200E, 0x200F, *range(0x2028, 0x202F)), None
 ) | dict.fromkeys((*range(0x2060, 0x2070), *range(0xD800, 0xE000), 0xFEFF), None)

@@ -16,6 +16,7 @@ import pytest
 from agent.cli.main import main
 from agent.cli.output import json_text
 from agent.cli.screen import COLOURS, CannotWrite, ReaderGone, Screen, plain
+from agent.preflight import render
 from tests.plan.build import small
 
 HOSTILE = "a\x1b[2J\x1b]0;owned\x07b\x9b31mc\r\x7f\u202ed\u200be\nf — é"
@@ -47,6 +48,10 @@ def test_a_terminal_gets_our_own_colours_and_no_other_sequence() -> None:
     text = "".join(f"{colour}x" for colour in COLOURS)
     assert plain(text, colours=True) == text
     assert plain("\x1b[32mgood\x1b[0m \x1b[8mhidden\x1b[1A", colours=True) == "\x1b[32mgood\x1b[0m [8mhidden[1A"
+
+
+def test_the_levels_of_findings_are_colours_that_pass() -> None:
+    assert {f"\x1b[{number}m" for number in render.COLOURS.values()} < set(COLOURS)
 
 
 def test_json_keeps_every_character_as_an_escape() -> None:
