@@ -30,6 +30,7 @@ _UTILITIES = frozenset(
     )
 )  # fmt: skip
 """Programs that never serve a model, so a text that holds one of them alone holds no launch."""
+_PROMPTS = frozenset("$%>❯➜")
 _PYTHON = ("python", "python3", "pypy3")
 _SETUP_MODULES = ("pip", "venv", "ensurepip", "build", "compileall", "pytest", "http")
 
@@ -65,3 +66,8 @@ def program(argv: Sequence[str]) -> str:
 def is_utility(argv: Sequence[str]) -> bool:
     """Whether the program is one that every system has and that serves nothing."""
     return program(argv) in _UTILITIES
+
+
+def is_prompt(argv: Sequence[str]) -> bool:
+    """Whether a line was copied with the prompt of a terminal before it: no program is called so."""
+    return bool(argv) and argv[0] in _PROMPTS

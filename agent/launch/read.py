@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from agent.launch import cli
+from agent.launch import cli, programs
 from agent.launch.body import launch_of
 from agent.launch.compose import read as compose
 from agent.launch.expand import Expander
@@ -17,7 +17,6 @@ from agent.launch.prefix import warnings as felt
 from agent.launch.refusal import NoLaunch
 from agent.launch.shell import read_text
 
-_PROMPTS = frozenset("$%>❯➜")
 _NO_LETTER = re.compile("[\0\ud800-\udfff]")
 
 
@@ -41,7 +40,7 @@ def launch_from_words(words: Sequence[str], context: Context, expander: Expander
     prefix = stripped(words)
     if not prefix.argv:
         raise NoLaunch(why=f"{' '.join(words)[:80]!r} names no program")
-    if prefix.argv[0] in _PROMPTS:
+    if programs.is_prompt(prefix.argv):
         raise NoLaunch(why=f"{' '.join(words)[:80]!r} begins with a prompt, and no program is called so: take it away")
     warnings = tuple(expander.warnings)
     if cli.is_tool(prefix.argv[0]):

@@ -170,7 +170,8 @@ class _Reader:
             self.pieces.append(SetupStep(StepKind.OTHER, (), {}, command.text, self.context.cwd, error.text))
             return
         prefix = stripped(argv)
-        alone = only and bool(prefix.argv) and not is_known(prefix.argv) and not programs.is_utility(prefix.argv)
+        other = is_known(prefix.argv) or programs.is_utility(prefix.argv) or programs.is_prompt(prefix.argv)
+        alone = only and bool(prefix.argv) and not other
         if cli.is_launch(prefix.argv) or programs.serves(prefix.argv) or alone:
             self._add(self._launch(command, argv, expander))
         else:

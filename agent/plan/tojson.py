@@ -49,7 +49,7 @@ def to_json(plan: Plan) -> dict[str, Any]:
         "watch_warnings": list(plan.watch.warnings),
         "claims": [asdict(claim) for claim in plan.claims],
         "missing": [asdict(entry) for entry in plan.missing],
-        "unapplied": [asdict(entry) for entry in plan.unapplied],
+        "unapplied": [{"text": one.text, "why": one.why, "where": one.where} for one in plan.unapplied],
         "warnings": list(plan.warnings),
         "origins": dict(plan.origins),
         "acceptance": {key: list(v) if isinstance(v, tuple) else v for key, v in asdict(plan.acceptance).items()},

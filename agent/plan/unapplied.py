@@ -69,18 +69,26 @@ def unapplied(recipe: Recipe, profile: Profile, launched: Launched, env: Mapping
     quoted = quotes_of(profile) | weights_quoted(recipe)
     found: list[Unapplied] = []
     for leaf in recipe.leaves:
-        why = _reason(_INDEX.sub("[0]", leaf.path))
+        shape = _INDEX.sub("[0]", leaf.path)
+        why = _reason(shape)
         if why is None or launched.holds(leaf):
             continue
         left, kind = _left(leaf, quoted.get(leaf.path), env), why or _kind(leaf.text)
-        found.extend(Unapplied(_shown(leaf.path, text), kind, leaf.path) for text in left)
+        found.extend(Unapplied(_shown(shape, text), kind, leaf.path) for text in left)
     return tuple(found)
 
 
-def _shown(path: str, text: str) -> str:
+def _shown(shape: str, text: str) -> str:
     """Without secrets: those within the text, and the text itself where its key says that it is one."""
-    key = _INDEX.sub("", path).rpartition(".")[2].replace("-", "_")
-    return f"{PREFIX}{key}" if is_secret(key) and is_value(text) else mask(text)
+    key = _secret_key(shape)
+    return f"{PREFIX}{key}" if key and is_value(text) else mask(text)
+
+
+@lru_cache(maxsize=4096)
+def _secret_key(shape: str) -> str:
+    """The last key of a place where its name says that a secret stands there, else nothing."""
+    key = _INDEX.sub("", shape).rpartition(".")[2].replace("-", "_")
+    return key if is_secret(key) else ""
 
 
 def weights_quoted(recipe: Recipe) -> dict[str, list[Quote]]:

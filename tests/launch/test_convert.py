@@ -14,7 +14,7 @@ import pytest
 
 from agent.cli import convert
 from agent.errors import AgentError, InvalidInput, UsageError
-from agent.launch.refusal import LaunchRefused, NotCarried, UnknownVariable
+from agent.launch.refusal import LaunchRefused, NoLaunch, NotCarried, UnknownVariable
 
 
 @pytest.fixture
@@ -178,5 +178,9 @@ def test_a_compose_file_is_meant_from_its_own_folder(call, tmp_path: Path):
 
 @pytest.mark.parametrize("prompt", ["$", "%", "❯"])
 def test_a_prompt_is_no_program(call, prompt: str):
-    with pytest.raises(LaunchRefused, match="begins with a prompt"):
+    """Its line is none that can be run, and no bare command of that name."""
+    with pytest.raises(NoLaunch):
         call(f"{prompt} docker run img")
+    with pytest.raises(NoLaunch, match="begins with a prompt"):
+        call(json.dumps([prompt, "docker", "run", "img"]))
+    assert call(f"{prompt} docker run img\ndocker run other")["body"]["Image"] == "other"
