@@ -68,8 +68,9 @@ print(json.dumps(found))
 class EngineBuilder:
     """Builds on the Engine at `host`."""
 
-    def __init__(self, host: str, timeout_s: float = 30.0) -> None:
+    def __init__(self, host: str, timeout_s: float = 30.0, cpu_shares: int = CPU_SHARES) -> None:
         self._calls = Calls(host, timeout_s)
+        self._cpu_shares = cpu_shares
 
     async def places(self, image: str, packages: Sequence[str]) -> Mapping[str, str]:
         """Asked of the image's own Python, in a container without a network that is gone afterwards."""
@@ -134,7 +135,7 @@ class EngineBuilder:
     def _post(self, context: IO[bytes], tag: str) -> requests.Response:
         client = self._calls.client()
         # the tag is given when everything is finished; containers of steps go, also of one that failed
-        params: dict[str, str | int] = {"t": tag, "rm": 1, "forcerm": 1, "cpushares": CPU_SHARES}
+        params: dict[str, str | int] = {"t": tag, "rm": 1, "forcerm": 1, "cpushares": self._cpu_shares}
         response = client.post(
             f"{client.base_url}/v{client.api_version}/build",
             params=params,

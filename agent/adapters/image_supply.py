@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from agent.adapters.image_archive import AllSources
 from agent.adapters.image_build import EngineBuilder
 from agent.adapters.image_context import TarContexts
@@ -20,9 +22,11 @@ class EngineSupply:
 
     def __init__(self, runtime: ImageRuntime, settings: Settings) -> None:
         cache = settings.paths.cache
-        self.builder = EngineBuilder(settings.docker.host, settings.docker.timeout_s)
+        limits = settings.images
+        self.builder = EngineBuilder(settings.docker.host, settings.docker.timeout_s, limits.build_cpu_shares)
         self.locks = DiskLocks(settings.paths.state / "locks")
-        means = Means(check=Room(HttpRegistry(), self.builder))
+        room = Room(HttpRegistry(), self.builder, limits.disk_reserve)
+        means = Means(check=room, gate=asyncio.Semaphore(limits.pulls_at_once))
         sources, contexts = AllSources(cache), TarContexts(cache / "contexts")
         workshop = Workshop(runtime, self.builder, sources, contexts, self.locks, means)
         self.supply = Supply(Overlays(workshop), self.locks, means)

@@ -41,6 +41,8 @@ class Means:
     """Between two words on the same."""
     check: Callable[[str, Say], Awaitable[None]] | None = None
     """Asked once before anything is fetched; raises what stands in the way."""
+    gate: asyncio.Semaphore | None = None
+    """How many fetch side by side (`images.pulls_at_once`); None for no bound."""
 
 
 async def pull(reference: str, runtime: ImageRuntime, say: Say, means: Means | None = None) -> ImageReady:
@@ -50,6 +52,16 @@ async def pull(reference: str, runtime: ImageRuntime, say: Say, means: Means | N
     and its kinds; RuntimeTrouble where the runtime itself does not answer (any more).
     """
     means = means or Means()
+    if means.gate is None:
+        return await fetched(reference, runtime, say, means)
+    if means.gate.locked():
+        say({"text": f"{reference}: waits for another pull to end", "ratio": None})
+    async with means.gate:
+        return await fetched(reference, runtime, say, means)
+
+
+async def fetched(reference: str, runtime: ImageRuntime, say: Say, means: Means) -> ImageReady:
+    """The pull itself, once its turn has come."""
     if means.check is not None:
         await means.check(reference, say)
     waits = list(means.patience.waits_s)

@@ -19,7 +19,7 @@ class NoRoom(ImageError):
     """It cannot fit: unpacked it is no smaller than what travels."""
 
     code = "image.no_room"
-    message = "cannot pull {reference}: {need} have to be fetched, {free} are free in {folder}"
+    message = "cannot pull {reference}: {need} have to be fetched, {free} are free in {folder}{kept}"
     hint = "free room there (docker system df, agentctl image prune), or move Docker's data-root"
     http_status = 507
 
@@ -61,9 +61,11 @@ class Engine(Protocol):
 class Room:
     """The check before a pull."""
 
-    def __init__(self, registry: Registry, engine: Engine) -> None:
+    def __init__(self, registry: Registry, engine: Engine, reserve: int = 0) -> None:
         self._registry = registry
         self._engine = engine
+        self._reserve = reserve
+        """Bytes that stay free (`images.disk_reserve`): engines' caches and logs grow in the same place."""
 
     async def __call__(self, reference: str, say: Say) -> None:
         """Raises NoRoom; says where it will be tight. What is not known stands in no way."""
@@ -75,9 +77,11 @@ class Room:
         if layers is None or store.free is None:
             return
         need = missing(layers, store)
-        if need > store.free:
-            raise NoRoom(reference=reference, need=need, free=Bytes(store.free), folder=store.folder)
-        if need * UNPACKED > store.free:
+        free = max(0, store.free - self._reserve)
+        if need > free:
+            kept = f", {Bytes(self._reserve)} of it are kept free (images.disk_reserve)" if self._reserve else ""
+            raise NoRoom(reference=reference, need=need, free=Bytes(store.free), folder=store.folder, kept=kept)
+        if need * UNPACKED > free:
             text = f"{reference}: {need} to fetch, {Bytes(store.free)} free in {store.folder}: unpacked it may not fit"
             say({"text": text, "ratio": None})
 

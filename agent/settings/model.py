@@ -119,6 +119,21 @@ class Docker(Section):
     timeout_s: Seconds = Field(30.0, gt=0, description="Longest wait for one answer.")
 
 
+class Images(Section):
+    """What pulls and builds may take of this host while engines serve."""
+
+    pulls_at_once: int = Field(2, ge=1, le=64, description="Images fetched side by side; further ones wait.")
+    disk_reserve: Size = Field(
+        10_000_000_000, ge=0, description="Room that is left free where the images are, whatever is fetched."
+    )
+    build_cpu_shares: int = Field(
+        128,
+        ge=2,
+        le=1024,
+        description="Weight of a build against containers, which have 1024: it gets what they leave.",
+    )
+
+
 class Policy(Section):
     """What a recipe, which is data from strangers, may ask of this host."""
 
@@ -261,6 +276,7 @@ class Settings(Section):
     fetching: Fetching = Fetching()
     listen: Listen = Listen()
     docker: Docker = Docker()
+    images: Images = Images()
     policy: Policy = Policy()
     budget: Budget = Budget()
     maintenance: Maintenance = Maintenance()
