@@ -130,7 +130,7 @@ class Images(Section):
         128,
         ge=2,
         le=1024,
-        description="Weight of a build against containers, which have 1024: it gets what they leave.",
+        description="Weight of a build; containers have 1024, so it gets what they leave.",
     )
 
 
