@@ -29,6 +29,7 @@ from agent.daemon.fleet import Fleet, Making
 from agent.daemon.hostlock import keep_host
 from agent.daemon.hostwatch import HostWatch
 from agent.daemon.linkwatch import LinkWatch
+from agent.daemon.livewatch import LiveWatch
 from agent.daemon.loop import Loop, Rooms, running_of
 from agent.daemon.mounts import allowed_mounts
 from agent.daemon.newimage import parser_takes_it
@@ -71,6 +72,7 @@ class Daemon:
     probe: HttpProbe
     site: SiteState
     verifier: Verifier
+    live: LiveWatch
     drills: Drills
     notifier: Notifier
 
@@ -114,7 +116,8 @@ async def assemble(parts: Parts) -> Daemon:
         )
     )
     drills = Drills(DrillMeans(fleet, store, parts.clock, probe, parts.processes, send_signal))
-    snapshots.ratios = lambda: verifier.ratios
+    live = LiveWatch(fleet, parts.gpus, parts.processes, parts.clock)
+    snapshots.ratios = lambda: {**verifier.ratios, **live.ratios}
     notifier = notifier_for(parts, fleet, store, watch.collectors)
     offices = Offices(
         fleet=fleet,
@@ -137,7 +140,7 @@ async def assemble(parts: Parts) -> Daemon:
         incidents=paths.state / "incidents",
         logs=paths.state / "logs",
     )
-    return Daemon(parts, store, fleet, watch, DaemonDesk(offices), probe, site, verifier, drills, notifier)
+    return Daemon(parts, store, fleet, watch, DaemonDesk(offices), probe, site, verifier, live, drills, notifier)
 
 
 def card_names(parts: Parts, plan: Plan) -> tuple[str, ...]:
@@ -161,7 +164,7 @@ class Snapshots:
         self._totals = Totals()
         self._trails = Trails()
         self.ratios: Callable[[], Mapping[tuple[str, str], float]] = dict
-        """(slug, point) → measured ÷ claimed, of the last verifications."""
+        """(slug, point) → measured ÷ claimed, of the last verifications and of traffic now."""
 
     def see(self, board: Board) -> None:
         """Count on from an engine's own counters, at every board."""

@@ -21,12 +21,11 @@ from agent.host.port import GpuSource, HostSource
 from agent.host.reading import Known, Reading, Unknown, value_of
 from agent.metrics.snapshot import CardFigures, CollectorFigures, FolderFigures
 from agent.samples.model import Xid
+from agent.verify.causes import HOLDING
 
 log = structlog.get_logger()
 T = TypeVar("T")
 PERIOD_S = 10.0
-HOLDING = frozenset({"hw_slowdown", "sw_thermal", "hw_thermal", "hw_power_brake", "board_limit", "reliability"})
-"""Reasons for low clocks that nobody chose."""
 
 
 class HostWatch:

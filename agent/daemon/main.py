@@ -77,6 +77,7 @@ async def serve(path: Path | None, loaded: Loaded, parts: Parts) -> None:
         await daemon.drills.recover()
         works: dict[str, Callable[[], Awaitable[None]]] = {
             "host watch": daemon.watch.run,
+            "live claims": daemon.live.run,
             "watchdog": partial(feed, daemon, notify),
         }
         works |= {"keys": doors.watch, "site file": partial(follow, again, site)}

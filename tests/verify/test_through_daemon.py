@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -87,7 +88,7 @@ def test_ctrl_c_leaves_no_request_behind(host: Rig) -> None:
     """130, as every interrupted command; the engine has nothing to do any more, and another one may begin."""
     slug = "interrupted"
     port = claiming(host, slug)
-    words = [PROGRAMS / "agentctl", "verify", slug, "--points", f"c{TOGETHER}"]
+    words: list[str | Path] = [PROGRAMS / "agentctl", "verify", slug, "--points", f"c{TOGETHER}"]
     with subprocess.Popen(
         words, env=host.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as verify:

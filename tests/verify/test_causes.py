@@ -1,0 +1,107 @@
+"""Why an engine is slow: every sign alone, their order, and what is not known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from agent.host.gpu import Gpu, GpuProcess
+from agent.host.reading import Unknown
+from agent.plan.model import Claim
+from agent.verify.causes import Signs, causes, sentence, unlike
+from agent.verify.live import Compared
+from tests.preflight.build import card, need, plan
+
+CLAIM = Claim("decode_tok_s", 60.0, 1, 32_768, False, "perf_points[0]", "measured on prose")
+SLOW = Compared(CLAIM, 24.0, 1, 30_000.0)
+LOADED: dict[str, Any] = {"utilization": 0.9, "sm_clock_mhz": 1400, "sm_clock_max_mhz": 1410, "pcie_width": 4,
+                          "memory_clock_mhz": 1590, "memory_clock_max_mhz": 1590, "throttle": ()}  # fmt: skip
+
+
+def gpu(**readings: Any) -> Gpu:
+    return card(0, **{**LOADED, **readings})
+
+
+def user(pid: int, kind: str = "compute") -> tuple[GpuProcess, ...]:
+    return (GpuProcess(pid, Unknown("not asked"), kind),)
+
+
+HEALTHY = Signs(SLOW, (gpu(processes=user(7)),), frozenset({7}), 0.0, 0.7, 0.75, 0.5)
+TABLE: list[tuple[str, Signs, str]] = [
+    ("zombies", replace(HEALTHY, zombies=2.0), "2 requests run that nobody waits for"),
+    ("throttling", replace(HEALTHY, cards=(gpu(throttle=("hw_thermal", "sw_power_cap")),)), "throttled (hw_thermal)"),
+    ("clocks", replace(HEALTHY, cards=(gpu(sm_clock_mhz=210),)), "SM clock is 210 of 1410 MHz"),
+    ("clocks", replace(HEALTHY, cards=(gpu(memory_clock_mhz=405),)), "memory clock is 405 of 1590 MHz"),
+    ("pcie", replace(HEALTHY, cards=(gpu(pcie_width=1),)), "1 of 4 PCIe lanes"),
+    ("foreign_load", replace(HEALTHY, cards=(gpu(processes=user(4121)),)), "pid 4121 computes on card 0 too"),
+    ("acceptance", replace(HEALTHY, acceptance=0.3), "accepted at 0.30, and were at 0.75"),
+    ("contexts", replace(HEALTHY, compared=replace(SLOW, context=90_000.0)), "hold 90,000 tokens"),
+    ("waiting", replace(HEALTHY, cards=(gpu(utilization=0.12),), cores_a_process=0.02), "gloo or NCCL"),
+]
+
+
+@pytest.mark.parametrize(("name", "signs", "words"), TABLE, ids=[f"{row[0]}-{at}" for at, row in enumerate(TABLE)])
+def test_each_sign_is_named_alone(name: str, signs: Signs, words: str) -> None:
+    """One thing is wrong: that one is said, with its figures."""
+    (cause,) = causes(signs)
+    assert cause.name == name
+    assert words in cause.text
+    assert cause.fault is (name != "contexts")
+
+
+def test_the_likeliest_comes_first() -> None:
+    """Everything at once, in the order in which a person would look."""
+    bad = gpu(throttle=("hw_thermal",), sm_clock_mhz=210, pcie_width=1, processes=user(4121))
+    longer = replace(SLOW, context=90_000.0)
+    found = causes(replace(HEALTHY, compared=longer, cards=(bad,), zombies=1.0, acceptance=0.1))
+    names = ["zombies", "throttling", "clocks", "pcie", "foreign_load", "acceptance", "contexts"]
+    assert [cause.name for cause in found] == names
+
+
+@pytest.mark.parametrize(
+    "signs",
+    [
+        HEALTHY,
+        Signs(SLOW),
+        Signs(SLOW, (card(0),)),
+        replace(HEALTHY, cards=(gpu(utilization=0.0, sm_clock_mhz=210, pcie_width=1, processes=user(7)),)),
+        replace(HEALTHY, cards=(gpu(processes=user(4121)),), own=None),
+        replace(HEALTHY, cards=(gpu(processes=user(4121, "graphics")),)),
+        replace(HEALTHY, cards=(gpu(throttle=("sw_power_cap",), processes=user(7)),)),
+        replace(HEALTHY, cards=(gpu(utilization=0.12, processes=user(7)),), cores_a_process=None),
+    ],
+    ids=["healthy", "nothing known", "an unreadable card", "resting", "own pids unknown", "a desktop", "a chosen limit",
+         "processes unknown"],
+)  # fmt: skip
+def test_what_is_healthy_or_unknown_is_no_cause(signs: Signs) -> None:
+    """Unknown settles nothing, and a card without work rests."""
+    assert causes(signs) == ()
+
+
+@pytest.mark.parametrize(
+    ("needs", "cards", "words"),
+    [
+        ((need("gpu.model", "cmp-170hx"), need("gpu.count", 2)), 2, ""),
+        ((need("gpu.model", "cmp-170hx"),), 2, ""),
+        ((need("gpu.model", "cmp-170hx"), need("gpu.count", 4)), 2, "on 4 cards, and here are 2"),
+        ((need("gpu.model", "rtx-4090"),), 1, "on rtx-4090, and here is NVIDIA CMP 170HX"),
+        ((need("gpu.model", "cmp-170hx"),), 0, "cannot be read"),
+        ((need("gpu.count", 2),), 2, "does not say"),
+    ],
+)
+def test_other_hardware_is_known_as_other(needs: tuple[Any, ...], cards: int, words: str) -> None:
+    """Card and count as the recipe states them; what it does not state is not taken as the same."""
+    found = unlike(plan(*needs), tuple(card(number) for number in range(cards)))
+    assert (words in found) if words else found == ""
+
+
+def test_a_person_reads_how_slow_by_which_claim_and_why() -> None:
+    """Rate, ratio, claim with its note, the likely cause, and what else is seen."""
+    found = causes(replace(HEALTHY, zombies=2.0, acceptance=0.3))
+    assert sentence(SLOW, found) == (
+        "decodes 24.0 tok/s with 1 running, 0.40 of what is claimed (60 tok/s, perf_points[0], measured on prose); "
+        "likely because 2 requests run that nobody waits for; "
+        "also: draft tokens are accepted at 0.30, and were at 0.75"
+    )
