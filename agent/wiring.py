@@ -284,6 +284,7 @@ def host_ports(parts: Parts, runtime: Runtime | None, why_none: str = "") -> Hos
         sockets=parts.sockets,
         runtime=runtime,
         why_none=why_none,
+        elsewhere=not parts.settings.docker.host.startswith("unix://"),
         docker_socket=parts.settings.docker.host.removeprefix("unix://"),
         trials=parts.trials,
         links=parts.settings.paths.state / LINKS,

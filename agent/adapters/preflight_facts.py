@@ -59,6 +59,8 @@ class HostPorts:
     sockets: Sockets
     runtime: Runtime | None
     why_none: str = "no container engine is set up"
+    elsewhere: bool = False
+    """The container engine is on another host, and so none that the agent can watch."""
     docker_socket: str | None = None
     """Path of the container engine's socket, by which its process is told from others of that name."""
     trials: Trials | None = None
@@ -136,11 +138,9 @@ class GatheredFacts:
         await asyncio.gather(*(one.end() for one in vars(self).values() if isinstance(one, Once)))
 
     async def _engine(self) -> Reading[ContainerEngine]:
-        if self._runtime is None:
-            return self._none()
-        engine = await self._runtime.engine()
+        engine = await self._runtime.engine() if self._runtime else self._none()
         if isinstance(engine, Unknown):
-            return engine
+            return self._with_passed_over(engine)
         return Known(replace(engine.value, passed_over=passed_over(self._ports.docker_socket)), engine.at)
 
     async def _neighbours(self) -> Reading[tuple[Neighbour, ...]]:
@@ -153,7 +153,13 @@ class GatheredFacts:
         return await self._runtime.these({user.container for user in users.value if user.container})
 
     def _none(self) -> Unknown:
-        return Unknown(self._ports.why_none, unsupported=True)
+        return Unknown(self._ports.why_none, unsupported=self._ports.elsewhere)
+
+    def _with_passed_over(self, engine: Unknown) -> Unknown:
+        """Whoever set DOCKER_HOST looks for the fault there first."""
+        named = passed_over(self._ports.docker_socket)
+        said = f"{engine.reason}; DOCKER_HOST ({named}) does not count, docker.host of agent.yaml does"
+        return replace(engine, reason=said) if named else engine
 
 
 def passed_over(used: str | None) -> str:
