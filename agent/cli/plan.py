@@ -31,7 +31,7 @@ def run(arguments: Namespace) -> int:
     if arguments.json:
         print_json(to_json(plan))
     else:
-        print(text_of(to_json(plan), colours=coloured(arguments)), end="")
+        print(text_of(to_json(plan), colours=coloured(arguments), whole=arguments.verbose), end="")
     return 0
 
 
@@ -42,12 +42,12 @@ async def planned(arguments: Namespace) -> Plan:
         return await planning.plan(wanted)
 
 
-def text_of(plan: Mapping[str, Any], *, colours: bool) -> str:
-    """One screen that a person can check before saying yes."""
+def text_of(plan: Mapping[str, Any], *, colours: bool, whole: bool) -> str:
+    """One screen that a person can check before saying yes; `whole` cuts no line."""
     from agent.plan.show import show
     from agent.plan.tojson import plan_from_json
 
-    text = show(plan_from_json(plan))
+    text = show(plan_from_json(plan), whole)
     return bold_keys(text) if colours else text
 
 

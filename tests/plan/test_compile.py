@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,15 @@ def test_a_plan_fits_on_a_screen() -> None:
     lines = show(golden()).splitlines()
     assert len(lines) <= 40
     assert max(map(len, lines)) <= 100
+
+
+def test_what_is_cut_is_said_and_can_be_seen_whole() -> None:
+    long = replace(golden(), warnings=(" ".join(f"word{number}" for number in range(200)),))
+    cut, whole = show(long), show(long, whole=True)
+    assert "word199" not in cut
+    assert cut.splitlines()[-1] == "cut         where a line ends in … (-v shows all of it)"
+    assert "word199" in whole
+    assert "-v shows" not in whole + show(golden())
 
 
 def test_the_order_of_keys_changes_nothing() -> None:
