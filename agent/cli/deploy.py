@@ -65,6 +65,8 @@ def run(arguments: Namespace) -> int:
     complete(plan)
     if arguments.dry_run:
         return dry_run(arguments, client, body)
+    if arguments.yes and not (arguments.quiet or arguments.json):
+        print(*(f"warning: {text}\n" for text in plan["warnings"]), sep="", end="", file=sys.stderr)
     if not arguments.yes and not confirmed(arguments, plan):
         print("nothing was done", file=sys.stderr)
         return 1
@@ -87,7 +89,7 @@ def confirmed(arguments: Namespace, plan: dict[str, Any]) -> bool:
     """One screen, one question; an end of the input is a no."""
     from agent.cli.plan import text_of
 
-    print(text_of(plan, colours=coloured(arguments)))
+    print(text_of(plan, colours=coloured(arguments), whole=arguments.verbose))
     print("deploy this? [y/N] ", end="", flush=True)
     answer = sys.stdin.readline()
     return answer.strip().lower() in ("y", "yes")
@@ -106,10 +108,11 @@ def finish(arguments: Namespace, client: Client, operation: dict[str, Any]) -> i
     """Follow the operation, then, with --wait, the engine; the endpoint is the last line."""
     deadline = time.monotonic() + arguments.wait if arguments.wait else None
     progress = Progress(arguments)
-    follow(client, operation, progress)
     slug = operation["slug"]
-    if arguments.wait is not None:
-        await_ready(client, operation, progress, deadline)
+    with GoesOn(arguments, slug, progress):
+        follow(client, operation, progress)
+        if arguments.wait is not None:
+            await_ready(client, operation, progress, deadline)
     progress.done()
     one = client.get(f"/v1/deployments/{quoted(slug)}")
     if arguments.json:
@@ -119,6 +122,24 @@ def finish(arguments: Namespace, client: Client, operation: dict[str, Any]) -> i
     if not arguments.json:
         print(one["endpoint"] or "it publishes no port that can be reached from here")
     return 0
+
+
+class GoesOn:
+    """Whoever stops looking is told that the work goes on, and how to look again or to end it."""
+
+    def __init__(self, arguments: Namespace, slug: str, progress: Progress) -> None:
+        self._silent = arguments.quiet or arguments.json
+        self._slug = slug
+        self._progress = progress
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, KeyboardInterrupt) and not self._silent:
+            self._progress.done()
+            text = f"the agent goes on: agentctl status {self._slug}; to end it: agentctl stop {self._slug}"
+            print(text, file=sys.stderr)
 
 
 def follow(client: Client, operation: dict[str, Any], progress: Progress) -> None:
@@ -147,7 +168,7 @@ def await_ready(client: Client, operation: dict[str, Any], progress: Progress, d
             raise GivenUp(slug=slug, state=one["state"], why=one["why"])
         phase = one["startup"]["phase"]
         text = f"{one['state']}: {one['why']}" if phase is None else f"{phase}: {one['why']}"
-        progress.show(text, one["startup"]["ratio"])
+        progress.show(text, one["startup"]["ratio"], step=phase or one["state"])
         if deadline is not None and time.monotonic() > deadline:
             progress.done()
             raise TimedOut(what=f"{slug} to become ready", why=f"it is {one['state']}: {one['why']}")

@@ -120,14 +120,14 @@ async def snapshot(ports: HostPorts) -> Host:
 
 
 def show(arguments: Namespace, findings: tuple[Finding, ...]) -> None:
-    from agent.cli.output import coloured, print_json
+    from agent.cli.output import coloured, columns, print_json
     from agent.preflight.doctor import sentence
     from agent.preflight.render import as_json, as_text
 
     if arguments.json:
         print_json(as_json(findings))
     else:
-        print(as_text(findings, colour=coloured(arguments), last=sentence(findings)))
+        print(as_text(findings, colour=coloured(arguments), last=sentence(findings), columns=columns()))
 
 
 def bundle(arguments: Namespace, settings: Settings, findings: tuple[Finding, ...], host: Host) -> None:

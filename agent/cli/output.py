@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 
 from agent.cli.screen import is_utf8, plain, raw
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from typing import Any, TextIO
 
 GOOD, WARN, BAD, DIM, BOLD = "32", "33", "31", "2", "1"
+REMIND_S = 30.0
+"""How often a log is told that a step goes on."""
 STATE_COLOURS = {
     "ready": GOOD,
     "busy": GOOD,
@@ -51,6 +54,14 @@ def coloured(arguments: Namespace, stream: TextIO | None = None) -> bool:
     return not refused and stream.isatty()
 
 
+def columns() -> int | None:
+    """How wide the terminal is that an answer goes to; None where it goes elsewhere, and is not wrapped."""
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or None
+    except (OSError, ValueError):
+        return None
+
+
 def paint(text: str, colour: str, on: bool) -> str:
     return f"\x1b[{colour}m{text}\x1b[0m" if on else text
 
@@ -68,7 +79,7 @@ def table(rows: Sequence[Sequence[str]], head: Sequence[str], colours: bool) -> 
 
 
 class Progress:
-    """One line on stderr that is rewritten on a terminal, and printed when it changes elsewhere.
+    """One line on stderr that is rewritten on a terminal; elsewhere a line for each step, and one in a while between.
 
     None with -o json: what is on stderr then is the error object and nothing else.
     """
@@ -77,9 +88,10 @@ class Progress:
         self._quiet = arguments.quiet or arguments.json
         self._live = sys.stderr.isatty()
         self._last = ""
+        self._told = float("-inf")
 
-    def show(self, text: str, ratio: float | None = None) -> None:
-        """`text`, with a bar where a ratio (0..1) is known."""
+    def show(self, text: str, ratio: float | None = None, step: str | None = None) -> None:
+        """`text`, with a bar where a ratio (0..1) is known; `step` is what it is about where its words count on."""
         if self._quiet:
             return
         line = plain(f"{bar(ratio)} {text}" if ratio is not None else text)
@@ -87,9 +99,10 @@ class Progress:
             width = os.get_terminal_size(sys.stderr.fileno()).columns
             raw(sys.stderr, f"\r\x1b[K{line[: width - 1]}")
             sys.stderr.flush()
-        elif text != self._last:
+            self._last = text
+        elif (step or text) != self._last or (step and time.monotonic() - self._told >= REMIND_S):
             print(line, file=sys.stderr, flush=True)
-        self._last = text
+            self._last, self._told = step or text, time.monotonic()
 
     def done(self) -> None:
         """Leave the line as it is and go on below it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent.cli.output import coloured, print_json
+from agent.cli.output import coloured, columns, print_json
 from agent.cli.wanted import add_wanted
 
 TYPE_CHECKING = False
@@ -28,13 +28,23 @@ def run(arguments: Namespace) -> int:
     from agent.preflight.model import passed
     from agent.preflight.render import as_json, as_text
 
-    _, findings = asyncio.run(examined(arguments))
+    plan, findings = asyncio.run(examined(arguments))
+    findings = (*gaps(plan), *findings)
     accepted = frozenset(arguments.accept)
     if arguments.json:
         print_json(as_json(findings, accepted))
     else:
-        print(as_text(findings, accepted, colour=coloured(arguments)))
+        print(as_text(findings, accepted, colour=coloured(arguments), columns=columns()))
     return 0 if passed(findings, accepted) else 3
+
+
+def gaps(plan: Plan) -> tuple[Finding, ...]:
+    """What the plan misses, as findings that refuse: deploy refuses for it before any check."""
+    from agent.preflight.model import Finding, Level
+
+    return tuple(
+        Finding("plan", Level.FAIL, f"misses {one.key}: {one.why}", hint=one.how, required=True) for one in plan.missing
+    )
 
 
 async def examined(arguments: Namespace) -> tuple[Plan, tuple[Finding, ...]]:

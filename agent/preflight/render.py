@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -11,6 +12,8 @@ from agent.preflight.model import Finding, Level, passed
 ORDER = (Level.FAIL, Level.UNKNOWN, Level.WARN, Level.PASS)
 COLOURS = {Level.FAIL: "31", Level.UNKNOWN: "35", Level.WARN: "33", Level.PASS: "32"}
 LEVEL_WIDTH = max(len(level.value) for level in Level)
+LEAST = 30
+"""Characters that a wrapped text has at least; a narrower terminal breaks it as it likes."""
 
 
 def as_json(findings: Sequence[Finding], accepted: frozenset[str] = frozenset()) -> dict[str, Any]:
@@ -26,44 +29,61 @@ def accepting(finding: Finding, accepted: frozenset[str]) -> dict[str, Any]:
 
 
 def as_text(
-    findings: Sequence[Finding], accepted: frozenset[str] = frozenset(), colour: bool = False, last: str = ""
+    findings: Sequence[Finding],
+    accepted: frozenset[str] = frozenset(),
+    colour: bool = False,
+    last: str = "",
+    columns: int | None = None,
 ) -> str:
-    """Failures first with need, origin and cure; what passed in one line; `last`, or whether it may be deployed."""
+    """Failures first with need, origin and cure; what passed in one line; `last`, or whether it may be deployed.
+
+    Wrapped to `columns`, and with None not at all: whoever searches the text wants whole sentences.
+    """
     telling = [finding for finding in findings if finding.level not in (Level.UNKNOWN, Level.PASS)]
     width = max((len(finding.check) for finding in telling), default=0)
     lines: list[str] = []
     for level in ORDER:
         if level is Level.UNKNOWN:
-            lines += unknowns([one for one in findings if one.level is level], accepted, colour)
+            lines += unknowns([one for one in findings if one.level is level], accepted, colour, columns)
         for finding in (one for one in telling if one.level is level):
-            lines += block(finding, width, finding.check in accepted, colour)
+            lines += block(finding, (width, columns), finding.check in accepted, colour)
     if good := [finding.check for finding in findings if finding.level is Level.PASS]:
-        lines.append(f"{paint(Level.PASS, colour)}  {', '.join(good)}")
-    return "\n".join([*lines, last or verdict(findings, accepted)])
+        lines += row(f"{paint(Level.PASS, colour)}  ", ", ".join(good), LEVEL_WIDTH + 2, columns)
+    return "\n".join([*lines, *row("", last or verdict(findings, accepted), 0, columns)])
 
 
-def unknowns(findings: Sequence[Finding], accepted: frozenset[str], colour: bool) -> Iterator[str]:
+def row(lead: str, text: str, indent: int, columns: int | None) -> Iterator[str]:
+    """`lead` and the text after it; its further lines start under the first, at `indent`."""
+    if columns is None or columns - indent < LEAST:
+        yield lead + text
+        return
+    wrapped = textwrap.wrap(text, columns - indent, break_long_words=False, break_on_hyphens=False)
+    for at, line in enumerate(wrapped or [""]):
+        yield (lead if at == 0 else " " * indent) + line
+
+
+def unknowns(findings: Sequence[Finding], accepted: frozenset[str], colour: bool, columns: int | None) -> Iterator[str]:
     """What could not be looked at, once for each reason: many checks need the same source."""
     reasons = dict.fromkeys(finding.found for finding in findings)
     for reason in reasons:
         same = [finding for finding in findings if finding.found == reason]
         names = [f"{one.check} (accepted)" if one.check in accepted and one.refuses else one.check for one in same]
-        yield f"{paint(Level.UNKNOWN, colour)}  {', '.join(names)}: {reason}"
+        indent = LEVEL_WIDTH + 2
+        yield from row(f"{paint(Level.UNKNOWN, colour)}  ", f"{', '.join(names)}: {reason}", indent, columns)
         for hint in dict.fromkeys(one.hint for one in same if one.hint):
-            yield f"{' ' * (LEVEL_WIDTH + 2)}to do:  {hint}"
+            yield from row(f"{' ' * indent}to do:  ", hint, indent + 8, columns)
 
 
-def block(finding: Finding, width: int, accepted: bool, colour: bool) -> Iterator[str]:
-    """One finding that wants reading."""
+def block(finding: Finding, sizes: tuple[int, int | None], accepted: bool, colour: bool) -> Iterator[str]:
+    """One finding that wants reading; `sizes` are those of the names' column and of the screen."""
+    width, columns = sizes
     note = "  (accepted)" if accepted and finding.refuses else ""
-    yield f"{paint(finding.level, colour)}  {finding.check:<{width}}  {finding.found}{note}"
-    indent = " " * (LEVEL_WIDTH + 2 + width + 2)
-    if finding.need:
-        yield f"{indent}needed: {finding.need}"
-    if finding.origin:
-        yield f"{indent}stated: {finding.origin}"
-    if finding.hint:
-        yield f"{indent}to do:  {finding.hint}"
+    indent = LEVEL_WIDTH + 2 + width + 2
+    head = f"{paint(finding.level, colour)}  {finding.check:<{width}}  "
+    yield from row(head, f"{finding.found}{note}", indent, columns)
+    for word, text in (("needed: ", finding.need), ("stated: ", finding.origin), ("to do:  ", finding.hint)):
+        if text:
+            yield from row(" " * indent + word, text, indent + len(word), columns)
 
 
 def paint(level: Level, colour: bool) -> str:

@@ -72,3 +72,16 @@ def test_details_of_any_kind_become_json() -> None:
     odd = Finding("x", Level.PASS, "", details={"reading": known(Bytes(5)), "tuple": (1, 2)})
     assert isinstance(odd.details["reading"], Known)
     json.dumps(as_json((odd,)))
+
+
+def test_on_a_terminal_a_long_sentence_stays_in_its_column() -> None:
+    long = Finding("binds", Level.FAIL, "is missing", hint=" ".join(["word"] * 30), required=True)
+    lines = as_text((long, DARK), colour=False, columns=80).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[1].startswith("                to do:  word")
+    assert lines[2].startswith("                        word")
+
+
+def test_elsewhere_it_stays_one_line_for_whoever_searches() -> None:
+    long = Finding("binds", Level.FAIL, "is missing", hint=" ".join(["word"] * 30), required=True)
+    assert len(as_text((long,)).splitlines()) == 3
