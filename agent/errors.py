@@ -88,7 +88,7 @@ class Unreachable(AgentError):
 
     code = "agent.unreachable"
     message = "cannot reach the agent at {where}: {why}"
-    hint = "is it running? systemctl status recipe-agent"
+    hint = "is it running? systemctl status recipe-agent; without systemd: recipe-agent, in another terminal"
     retryable = True
     exit_code = 5
     http_status = 503

@@ -26,7 +26,7 @@ def run(arguments: Namespace) -> int:
         if arguments.json:
             print_json({"ok": True, "files": files})
         elif not arguments.quiet:
-            print(f"good: {', '.join(files) or 'no file, the defaults are in force'}")
+            print(f"good: {', '.join(files) or 'there is no site file, the defaults are in force'}")
         return 0
     rows = list(loaded.rows())
     if arguments.json:

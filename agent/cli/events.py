@@ -26,21 +26,29 @@ def run(arguments: Namespace) -> int:
 
         print_json(past)
         return 0
+    told: dict[str, str] = {}
     for event in past:
-        show(arguments, event)
+        show(arguments, event, told)
     if arguments.follow:
         after = past[-1]["seq"] if past else 0
         for event in client.events(f"/v1/events?after={after}&{query}"):
-            show(arguments, event)
+            show(arguments, event, told)
     return 0
 
 
-def show(arguments: Namespace, event: dict[str, Any]) -> None:
-    """One line; with `-o json -f` one object a line."""
+def show(arguments: Namespace, event: dict[str, Any], told: dict[str, str]) -> None:
+    """One line; with `-o json -f` one object a line. `told`: what was last said of each deployment.
+
+    A step that says no more than the state that it was taken in is left out of the text.
+    """
     if arguments.json:
         from agent.cli.output import json_text
 
         print(json_text(event), flush=True)
+        return
+    again = event["kind"] == "step" and told.get(event["slug"]) == event["text"]
+    told[event["slug"]] = event["text"]
+    if again:
         return
     slug = "" if arguments.slug else f"{event['slug']}  "
     moved = event["data"].get("to") if event["kind"] == "state" else event["kind"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from agent.cli.connect import connect
-from agent.cli.output import coloured, print_json, table
+from agent.cli.output import BOLD, coloured, paint, print_json
 from agent.cli.status import quoted
 from agent.errors import AgentError, UsageError
 
@@ -29,6 +29,8 @@ def run(arguments: Namespace) -> int:
             return show(arguments, client.get(f"/v1/incidents/{quoted(key)}"))
         case ["export", key, file]:
             return export(arguments, client, key, file)
+        case [word] if word in ("show", "export"):
+            raise UsageError(why=f"incidents {word} takes an ID{' and a file' if word == 'export' else ''}")
         case [] | [_]:
             return listing(arguments, client)
         case _:
@@ -41,10 +43,10 @@ def listing(arguments: Namespace, client: Client) -> int:
     if arguments.json:
         print_json(found)
     elif found:
-        rows = [(one["at"], one["slug"], one["kind"], one["id"], one["why"]) for one in found]
-        print(table(rows, ("AT", "RECIPE", "KIND", "ID", "WHY"), coloured(arguments)))
+        for one in found:
+            print(f"{paint(one['id'], BOLD, coloured(arguments))}\n  {one['kind']} at {one['at']}: {one['why']}")
     elif not arguments.quiet:
-        print("no incidents are kept")
+        print("no incidents are kept" + (f" of {arguments.words[0]}" if arguments.words else ""))
     return 0
 
 

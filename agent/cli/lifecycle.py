@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agent.adapters.agent_client import ApiError
 from agent.cli.connect import connect
-from agent.cli.deploy import follow
+from agent.cli.deploy import GoesOn, follow
 from agent.cli.output import Progress, print_json
 from agent.cli.status import entry, quoted
 
@@ -28,7 +28,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     if command == "restart":
         parser.add_argument("--in-window", action="store_true", help="in the site's next maintenance window")
     if command == "start":
-        parser.add_argument("--force", action="store_true", help="also a failed or quarantined one")
+        parser.add_argument("--force", action="store_true", help="also a failed or quarantined one, once it is mended")
 
 
 def run(arguments: Namespace) -> int:
@@ -43,7 +43,8 @@ def run(arguments: Namespace) -> int:
         answer = client.call("POST", f"{path}/{command}", body)
     if command not in AT_ONCE:
         progress = Progress(arguments)
-        follow(client, answer, progress)
+        with GoesOn(arguments, arguments.slug, progress):
+            follow(client, answer, progress)
     return show(arguments, client, path)
 
 

@@ -73,7 +73,7 @@ async def search(arguments: Namespace, library: Library) -> int:
     if rows:
         print(table(rows, ("SLUG", "CARDS", "ENGINE", "NOT STATED"), coloured(arguments)))
     elif not arguments.quiet:
-        print("nothing fits")
+        print("nothing fits" + (" in what could be read" if results.notes else ""))
     notes(arguments, results.notes)
     return 0
 

@@ -45,22 +45,7 @@ def entry(one: dict[str, Any], colours: bool, *, verbose: bool) -> str:
     where = f"  {one['endpoint']}" if one["endpoint"] else ""
     lines = [f"{one['slug']}  {state}{mode}{where}", f"  {one['why']} (since {one['since']})"]
     if verbose:
+        from agent.cli.detail import detail
+
         lines += detail(one)
     return "\n".join(lines)
-
-
-def detail(one: dict[str, Any]) -> list[str]:
-    rows = {
-        "last step": one["step"],
-        "generation": f"{one['generation']}, container {(one['container'] or 'none')[:12]}, {one['runtime']}",
-        "plan": one["plan_id"],
-        "restarts": f"{one['restarts']} since it was last proven healthy, {one['restart_budget']} left",
-    }
-    if one["accepted"]:
-        rows["accepted"] = ", ".join(one["accepted"])
-    if one["blind"]:
-        rows["cannot see"] = ", ".join(one["blind"])
-    for name, value in one["figures"].items():
-        rows[name.replace("_", " ")] = "unknown" if value is None else str(value)
-    width = max(map(len, rows))
-    return [f"  {name:<{width}}  {value}" for name, value in rows.items()]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agent.cli.connect import connect
-from agent.cli.deploy import follow
+from agent.cli.deploy import GoesOn, follow
 from agent.cli.lifecycle import show
 from agent.cli.output import Progress
 from agent.cli.status import quoted
@@ -26,5 +26,7 @@ def run(arguments: Namespace) -> int:
     path = f"/v1/deployments/{quoted(arguments.slug)}"
     body = {"plan_id": arguments.plan} if arguments.command == "rollback" else {"now": arguments.now}
     operation = client.call("POST", f"{path}/{arguments.command}", body)
-    follow(client, operation, Progress(arguments))
+    progress = Progress(arguments)
+    with GoesOn(arguments, arguments.slug, progress):
+        follow(client, operation, progress)
     return show(arguments, client, path)

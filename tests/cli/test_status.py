@@ -1,0 +1,59 @@
+"""What `agentctl status SLUG` says of one deployment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agent.cli.detail import detail
+
+ONE: dict[str, Any] = {
+    "slug": "one", "why": "ready, nothing runs", "step": "starts generation 2", "generation": 2, "container": "a" * 64,
+    "runtime": "docker", "plan_id": "p1", "restarts": 1, "restart_budget": 2, "incident": None, "accepted": [],
+    "blind": [], "figures": {},
+}  # fmt: skip
+
+
+def rows(**changes: Any) -> dict[str, str]:
+    lines = [line.strip() for line in detail(ONE | changes)]
+    return {label: text.strip() for label, _, text in (line.partition("  ") for line in lines)}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "label", "text"),
+    [
+        ("requests_running", 3.0, "requests running", "3"),
+        ("generation_tokens", 1234567.0, "generation tokens", "1,234,567"),
+        ("kv_cache_usage_ratio", 0.0003690848053756116, "KV cache in use", "0.0%"),
+        ("decode_tokens_per_second", 75.05640441426074, "tokens/s, a minute", "75.1"),
+        ("spec_decode_acceptance_ratio", 0.38432, "drafts accepted", "38%"),
+        ("seconds_since_progress", {"0": 3.2}, "silent for", "3 s"),
+        ("seconds_since_progress", {"0": 0.4, "1": 61.0}, "silent for", "0 s (engine 0), 61 s (engine 1)"),
+        ("requests_running", None, "requests running", "unknown"),
+        ("seconds_since_progress", None, "silent for", "unknown"),
+        ("some_new_figure", 7, "some new figure", "7"),
+    ],
+)
+def test_a_figure_has_its_unit_and_no_more_digits_than_it_is_worth(
+    name: str, value: Any, label: str, text: str
+) -> None:
+    assert rows(figures={name: value})[label] == text
+
+
+def test_a_step_that_is_the_reason_is_not_said_twice() -> None:
+    assert rows()["last step"] == "starts generation 2"
+    assert "last step" not in rows(step=ONE["why"])
+
+
+def test_what_cannot_be_seen_is_said_in_words() -> None:
+    assert rows(blind=["connections", "new_signal"])["cannot see"] == "its clients' connections; new signal"
+
+
+def test_the_evidence_of_a_fault_is_a_command_to_copy() -> None:
+    assert rows(incident="I1")["evidence"] == "agentctl incidents show I1"
+
+
+@pytest.mark.parametrize(("runtime", "thing"), [("docker", "container"), ("process", "process")])
+def test_what_runs_is_called_by_its_name(runtime: str, thing: str) -> None:
+    assert rows(runtime=runtime)["generation"] == f"2, {thing} {'a' * 12}"
