@@ -259,3 +259,11 @@ def test_without_a_folder_there_is_no_project():
     with pytest.raises(UnknownDirectory):
         service("tty: true", Context({"HOME": "/h"}))
     assert service("tty: true", Context({"COMPOSE_PROJECT_NAME": "p"})).name == "p-llm-1"
+
+
+@pytest.mark.parametrize(
+    "text", ["services:\n  [a]: x\n", "services: {{a: b}: x}", "? {a: b}\n: x\n", "services: {? !!set {a}: b}"]
+)
+def test_a_key_that_is_no_text_is_refused(text: str):
+    with pytest.raises(BadCompose, match="a key is text"):
+        engines(text)

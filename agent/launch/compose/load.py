@@ -27,6 +27,10 @@ class _Loader(_Base):  # type: ignore[misc]
         for key, _ in node.value:
             if key.tag == "tag:yaml.org,2002:merge":
                 continue
+            if not isinstance(key, yaml.ScalarNode):
+                raise yaml.MarkedYAMLError(
+                    problem="a key is text, and here is a list or a map", problem_mark=key.start_mark
+                )
             if key.value in seen:
                 raise yaml.MarkedYAMLError(problem=f"the key {key.value!r} stands twice", problem_mark=key.start_mark)
             seen.add(str(key.value))
