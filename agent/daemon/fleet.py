@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -16,42 +15,26 @@ import structlog
 from agent.action import commands
 from agent.action.budget import HostBudget
 from agent.action.conflicts import no_conflict
-from agent.action.operation import DEPLOY, RESTART, START, Operation, begun, end, fail, follow, interrupted
-from agent.action.record import RESTING, Deployment, Desired, State, Supervision
+from agent.action.operation import DEPLOY, RESTART, Operation, begun, end, follow, interrupted
+from agent.action.record import Deployment, Desired, State, Supervision
 from agent.action.store import Event, Store, StoreTrouble
 from agent.clock import Clock
 from agent.container.port import Runtime
+from agent.daemon.audience import Audience
 from agent.daemon.guard import cancelled, forever
 from agent.daemon.loop import Loop
 from agent.daemon.rebuild import rebuilt
-from agent.errors import AgentError, NotFound, Refused
+from agent.daemon.wishes import STARTS, BrokenHost, PlanIncomplete, holds, moved, refused, same_runtime
+from agent.errors import AgentError, NotFound
 from agent.metrics.board import Board
 from agent.plan.model import Plan
 from agent.samples.model import Xid
 
 log = structlog.get_logger()
 
-QUEUE = 256
 LISTEN_AGAIN_S = 5.0
-STARTS = frozenset({DEPLOY, START, RESTART})
 LONGEST_STEP_S = 90.0
 """What one tick may take at most beside a pull or a build: evidence (30 s), a hung Docker call (30 s), a look."""
-
-
-class PlanIncomplete(Refused):
-    """The operator must supply something first."""
-
-    code = "plan.missing"
-    message = "cannot deploy {slug}: the plan misses {keys}"
-    hint = "{how}"
-
-
-class BrokenHost(Refused):
-    """What runs would not come back."""
-
-    code = "deployment.broken_host"
-    message = "cannot restart {slug}: {why}"
-    hint = "mend that first; to try all the same: agentctl stop {slug}, then agentctl start --force {slug}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +46,11 @@ class Making:
     plan_from_json: Callable[[Mapping[str, Any]], Plan]
 
 
-class Fleet:
+class Fleet(Audience):
     """Owns every loop. Its methods are what the API calls."""
 
     def __init__(self, runtimes: Mapping[str, Runtime], store: Store, clock: Clock, boot_id: str) -> None:
+        super().__init__()
         self.boards: dict[str, Board] = {}
         self.loops: dict[str, Loop] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -89,8 +73,6 @@ class Fleet:
         self.on_board: Callable[[Board], None] = lambda _: None
         """Sees every board as it is published."""
         self._making: Making | None = None
-        self._listeners: set[asyncio.Queue[Event]] = set()
-        self._changed: set[asyncio.Event] = set()
         self._wakers: list[asyncio.Task[None]] = []
         self._following = asyncio.Lock()
         self._tasks_of_operations: set[asyncio.Task[None]] = set()
@@ -246,13 +228,6 @@ class Fleet:
             await self.tell(slug, "host", why, {"card": card} if card else {})
             self.wake(slug)
 
-    def told(self, event: Event) -> None:
-        """Pass an event on to whoever listens; a listener that does not keep up loses the oldest."""
-        for queue in self._listeners:
-            if queue.full():
-                queue.get_nowait()
-            queue.put_nowait(event)
-
     def wake(self, slug: str) -> None:
         """Something about this deployment changed: look soon."""
         if (loop := self.loops.get(slug)) is not None:
@@ -268,10 +243,6 @@ class Fleet:
         for loop in self.loops.values():
             if xid.uuid in loop.plan.gpus:
                 loop.note_xid(xid)
-
-    def _notify(self) -> None:
-        for changed in self._changed:
-            changed.set()
 
     async def _follow_operations(self, slug: str, board: Board | None) -> None:
         """Bring the open operations of `slug` up to what its board says, in the order of the boards."""
@@ -418,66 +389,3 @@ class Fleet:
         if data is None:
             raise NotFound(what="plan", name=plan_id, why="it is not in the state file")
         return self._making.plan_from_json(data)
-
-    # -- watching -----------------------------------------------------------------------------------------------------
-
-    @asynccontextmanager
-    async def events(self) -> AsyncIterator[asyncio.Queue[Event]]:
-        """A queue of what is told from now on."""
-        queue: asyncio.Queue[Event] = asyncio.Queue(QUEUE)
-        self._listeners.add(queue)
-        try:
-            yield queue
-        finally:
-            self._listeners.discard(queue)
-
-    @asynccontextmanager
-    async def changes(self) -> AsyncIterator[Callable[[float], Awaitable[bool]]]:
-        """Waits until anything was published, or the seconds are over: `changed = await wait(10)`."""
-        changed = asyncio.Event()
-        self._changed.add(changed)
-
-        async def wait(seconds: float) -> bool:
-            try:
-                async with asyncio.timeout(seconds):
-                    await changed.wait()
-            except TimeoutError:
-                return False
-            changed.clear()
-            return True
-
-        try:
-            yield wait
-        finally:
-            self._changed.discard(changed)
-
-
-def holds(record: Deployment) -> bool:
-    """Whether a deployment has, or will have, its cards, its name and its ports."""
-    if record.state in RESTING:
-        return record.container is not None
-    return record.desired is Desired.RUNNING
-
-
-def moved(before: Board, now: Board) -> bool:
-    """Whether an operation could have come further."""
-    first_look = before.sample is None and now.sample is not None
-    return first_look or before.record != now.record or before.progress != now.progress or before.refused != now.refused
-
-
-def same_runtime(running: Plan, wanted: Plan) -> None:
-    """A deployment stays with its runtime: the proof of release is the runtime's own."""
-    if running.runtime != wanted.runtime:
-        slug = running.recipe.slug
-        why = f"{slug} is deployed with the {running.runtime} runtime and the new plan wants {wanted.runtime}"
-        raise Refused(why=why, advice=f"agentctl remove {slug}, then deploy it again")
-
-
-def refused(operation: Operation, board: Board | None, now: float) -> Operation:
-    """What a person asked to start ends with the refusal of its preparation, findings and all, also where the agent
-    itself goes on trying."""
-    if operation.over or operation.kind not in STARTS or board is None or board.refused is None:
-        return operation
-    if board.refused.plan_id != (operation.plan_id or board.record.target):
-        return operation
-    return replace(fail(operation, board.refused.error["message"], now), error=board.refused.error)

@@ -8,7 +8,7 @@ import pytest
 
 from agent.action import commands
 from agent.action.record import State
-from agent.daemon.fleet import BrokenHost
+from agent.daemon.wishes import BrokenHost
 from tests.daemon.engines import Behaviour
 from tests.daemon.stage import Stage, deploy, plan_of
 
