@@ -42,7 +42,7 @@ def facts(one: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "last step", one["step"]
     thing = "process" if one["runtime"] == "process" else "container"
     yield "generation", f"{one['generation']}, {thing} {(one['container'] or 'none')[:12]}"
-    yield "plan", f"{one['plan_id']} (agentctl plan {one['slug']} --diff: what has changed since)"
+    yield "plan", one["plan_id"]
     yield "restarts", f"{one['restarts']} since it was last proven healthy, {one['restart_budget']} left"
     if one["incident"]:
         yield "evidence", f"agentctl incidents show {one['incident']}"

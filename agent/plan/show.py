@@ -146,7 +146,7 @@ def _lines(row: Row, whole: bool) -> Iterator[str]:
     if row.label is None:
         yield text
         return
-    wrapped = textwrap.wrap(text, WIDTH - LABEL, break_on_hyphens=False)
+    wrapped = textwrap.wrap(text, WIDTH - LABEL, break_on_hyphens=False, break_long_words=not whole)
     if len(wrapped) > row.lines and not whole:
         wrapped = [*wrapped[: row.lines - 1], f"{wrapped[row.lines - 1][: WIDTH - LABEL - len(CUT)]}{CUT}"]
     for at, line in enumerate(wrapped):
