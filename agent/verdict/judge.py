@@ -19,6 +19,7 @@ from agent.verdict import (
     stalled_blind,
     stalled_idle,
     startup,
+    unadmitted,
     unobservable,
     zombie,
 )
@@ -40,6 +41,7 @@ RULES: tuple[Rule, ...] = (
     engine_dead.judge,
     unobservable.judge,
     zombie.judge,
+    unadmitted.judge,
     stalled.judge,
     stalled_blind.judge,
     stalled_idle.judge,

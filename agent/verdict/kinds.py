@@ -26,6 +26,8 @@ class Kind(StrEnum):
     ZOMBIE_BURNING = "zombie_burning"
     ZOMBIE_HELD = "zombie_held"
     STALE_GAUGE = "stale_gauge"
+    UNADMITTED = "unadmitted"
+    """Requests wait that the engine will never take; it serves the others."""
     UNACCEPTED = "unaccepted"
     """It serves, and does not show what its profile wants to see."""
     XID = "xid"
@@ -36,7 +38,7 @@ class Kind(StrEnum):
 STALL_KINDS: frozenset[str] = frozenset({Kind.BUSY, Kind.IDLE, Kind.START, Kind.ZOMBIE_BURNING, Kind.ZOMBIE_HELD})
 """What a verdict of `stalled` or `zombie` can be of."""
 SUSPECT_REASONS: frozenset[str] = frozenset(
-    {Kind.BUSY, Kind.IDLE, Kind.ZOMBIE_BURNING, Kind.ZOMBIE_HELD, Kind.ENGINE_DEAD, Kind.NVML_LOST}
+    {Kind.BUSY, Kind.IDLE, Kind.ZOMBIE_BURNING, Kind.ZOMBIE_HELD, Kind.ENGINE_DEAD, Kind.NVML_LOST, Kind.UNADMITTED}
 )
-FAULT_KINDS: frozenset[str] = frozenset(set(Kind) - {Kind.START_SLOW, Kind.STALE_GAUGE})
+FAULT_KINDS: frozenset[str] = frozenset(set(Kind) - {Kind.START_SLOW, Kind.STALE_GAUGE, Kind.UNADMITTED})
 """What something is done about."""
