@@ -131,7 +131,7 @@ def crashes(rig: Rig) -> list[float]:
 
 
 def crash(port: int) -> float:
-    """Kills all of an engine; seconds until another one answers, less what its own start takes is left to the reader."""
+    """Kills all of an engine; seconds until another one answers, its own start among them."""
     began = time.monotonic()
     end_engine(port)
     until_healthy(port)

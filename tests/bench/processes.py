@@ -37,7 +37,7 @@ def read(pid: int, name: str) -> bytes:
 
 def tasks(pid: int) -> list[str]:
     with suppress(OSError):
-        return os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - names alone
+        return os.listdir(f"/proc/{pid}/task")
     return []
 
 
@@ -57,7 +57,7 @@ def descriptors(pids: Iterable[int]) -> int:
     found = 0
     for pid in pids:
         with suppress(OSError):
-            found += len(os.listdir(f"/proc/{pid}/fd"))  # noqa: PTH208
+            found += len(os.listdir(f"/proc/{pid}/fd"))
     return found
 
 
