@@ -283,8 +283,9 @@ class Fleet(Audience):
             self.loop(want.replaces)
         no_conflict(plan, self._others(slug, want.replaces))
         now = self._clock.now().wall
-        await self._store.save_plan(slug, self._making.plan_to_json(plan))
         loop = await self._standing(slug)
+        if loop is None or loop.record.plan_id != plan.plan_id:  # the plan that runs keeps the time of its coming
+            await self._store.save_plan(slug, self._making.plan_to_json(plan))
         if loop is not None:
             same_runtime(loop.plan, plan)
         operation = await self._open(slug, DEPLOY, plan.plan_id, by)

@@ -37,14 +37,17 @@ class Follower:
             self._wake()
         return event
 
-    async def attend(self, container: str) -> None:
-        """Follow `container` from its beginning; nothing happens when it is followed already."""
+    async def attend(self, container: str, ready_at: float | None = None) -> None:
+        """Follow `container` from its beginning; nothing happens when it is followed already.
+
+        `ready_at`: when an engine that is adopted was ready, seconds of the epoch.
+        """
         if container == self._container:
             return
         await cancelled(self._task)
         self._container = container
         self._read_out.clear()
-        self.tail = LogTail(self._noticed, wanted=self.wanted)
+        self.tail = LogTail(self._noticed, wanted=self.wanted, ready_at=ready_at)
         self._task = asyncio.create_task(self._run(container), name=f"log {container[:12]}")
 
     async def _run(self, container: str) -> None:

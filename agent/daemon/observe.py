@@ -169,7 +169,7 @@ class Observer:
         await cancelled(self._canary_task, self._trial)
         self._canary_task, self._trial, self._shown = None, None, None
         self._follower.wanted = self.plan.acceptance.log_lines
-        await self._follower.attend(container.id)
+        await self._follower.attend(container.id, record.ready_at)
 
     def _new_window(
         self, started: Instant, record: Deployment, now: Instant, learned: Mapping[str, float]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from agent.container.port import LogLine
 from agent.engines.lines import is_echo
@@ -25,6 +25,8 @@ class LogTail:
     wanted: tuple[str, ...] = ()
     """Words that must be seen in some line (profile `acceptance.log_lines`)."""
     seen: set[str] = field(default_factory=set)
+    ready_at: float | None = None
+    """Seconds of the epoch at which the engine was known to be ready; None for one that starts before our eyes."""
     count: int = 0
     """Lines since the last `take`, those left out that the agent's own probes cause."""
     last_at: float | None = None
@@ -39,7 +41,12 @@ class LogTail:
         self.count += 0 if is_echo(line.text) else 1
         self.last_at = line.at if line.at is not None else self.last_at
         if (event := self.read(line.text)) is not None:
-            self.fresh.append(event)
+            self.fresh.append(self.as_of_now(line, event))
+
+    def as_of_now(self, line: LogLine, event: LogEvent) -> LogEvent:
+        """An adopted engine's log is read from its beginning: compilers of its start are not at work now."""
+        old = self.ready_at is not None and line.at is not None and line.at <= self.ready_at
+        return replace(event, jit=False) if old and event.jit else event
 
     def unseen(self) -> tuple[str, ...]:
         """What was wanted and has not come."""
