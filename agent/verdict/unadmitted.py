@@ -25,8 +25,8 @@ def judge(case: Case) -> Verdict | None:
         return None
     return Verdict(
         Judged.SUSPECT,
-        f"{waiting[-1]:.0f} requests wait and are not taken, while the engine answers others: they need more KV cache "
-        "than it has; a restart does not help, their clients have to give up",
+        f"0 requests run, {waiting[-1]:.0f} wait and are not taken while the engine answers others: they need more KV "
+        "cache than it has; a restart does not help, their clients have to give up",
         kind=Kind.UNADMITTED,
         seconds_since_progress=max(0.0, case.now - token),
     )
