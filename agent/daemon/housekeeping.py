@@ -1,4 +1,4 @@
-"""What is done by the clock: APScheduler's jobs are short and touch no engine."""
+"""What is done by the clock: APScheduler's jobs keep house, and begin verifications where a site asks for them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import structlog
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
+from apscheduler.triggers.cron import CronTrigger
 
 from agent.clock import Instant
 from agent.daemon.assemble import Daemon
@@ -35,7 +36,7 @@ class Steadiness:
 
 
 class Housekeeping:
-    """Retention of evidence, at the start and once an hour."""
+    """Retention of evidence, at the start and once an hour; verification of idle engines where the site wants it."""
 
     def __init__(self, daemon: Daemon) -> None:
         self._daemon = daemon
@@ -46,6 +47,10 @@ class Housekeeping:
 
     def start(self) -> None:
         self._scheduler.add_job(self._tidy, "interval", hours=1, id="tidy", next_run_time=datetime.now(UTC))
+        settings = self._daemon.parts.settings
+        if settings.verify.cron is not None:
+            when = CronTrigger.from_crontab(settings.verify.cron, timezone=settings.maintenance.timezone)
+            self._scheduler.add_job(self._daemon.verifier.idle, when, id="verify")
         self._scheduler.start()
 
     def stop(self) -> None:

@@ -26,10 +26,11 @@ log = structlog.get_logger()
 
 
 def from_start(old: Settings, new: Settings) -> Settings:
-    """`new`, with what only a start can take up as it was in `old`: places, the runtime's socket, the port."""
+    """`new`, with what only a start can take up as it was in `old`: places, the runtime's socket, the port, the
+    schedule."""
     listen = new.listen.model_copy(update={"address": old.listen.address, "port": old.listen.port})
     kept = {name: getattr(old.logs, name) for name in ("form", "engine_max_size", "engine_max_files")}
-    parts = {"paths": old.paths, "docker": old.docker, "runtime": old.runtime}
+    parts = {"paths": old.paths, "docker": old.docker, "runtime": old.runtime, "verify": old.verify}
     return new.model_copy(update={**parts, "listen": listen, "logs": new.logs.model_copy(update=kept)})
 
 

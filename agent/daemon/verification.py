@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import structlog
+
 from agent.action.operation import VERIFY, Operation, end, fail
 from agent.action.record import State
 from agent.action.store import Event, Store
@@ -18,7 +20,8 @@ from agent.clock import Clock, timestamp
 from agent.daemon.fleet import Fleet
 from agent.daemon.guard import attempt
 from agent.engines.registry import dialect_of
-from agent.errors import NotFound, Refused
+from agent.errors import AgentError, NotFound, Refused
+from agent.metrics.board import Board
 from agent.plan.model import Plan
 from agent.samples.port import Endpoint, Probe
 from agent.verify.compare import Measured, left_json, row_json, rows_of
@@ -27,9 +30,12 @@ from agent.verify.plausible import Limits
 from agent.verify.points import LeftOut, Point, points_of, reach_of
 from agent.verify.port import Streams
 
+log = structlog.get_logger()
 READY = frozenset({State.READY, State.BUSY})
 REPEATS, QUICK_REPEATS = 3, 1
 TOLD_EVERY_S = 1.0
+SCHEDULE = "schedule"
+"""Who asked, where nobody did."""
 
 
 class NotVerifiable(Refused):
@@ -101,6 +107,23 @@ class Verifier:
         work = self._run(operation, loop.plan, endpoint, (points, left), terms)
         self._tasks[operation.id] = asyncio.create_task(work, name=f"verify {slug}")
         return operation
+
+    async def idle(self) -> None:
+        """Measure every engine that nobody uses, one after the other, in short; the schedule's job.
+
+        One that somebody begins to use meanwhile loses the points that were disturbed, as always.
+        """
+        for slug in sorted(self._with.fleet.boards):
+            board = self._with.fleet.boards.get(slug)
+            if board is None or not unused(board):
+                continue
+            try:
+                operation = await self.start(slug, VerifyTerms(quick=True), SCHEDULE)
+            except AgentError as error:  # it was stopped a moment ago, or has no claims
+                log.info("not_verified", recipe=slug, reason=error.text)
+                continue
+            if (task := self._tasks.get(operation.id)) is not None:
+                await asyncio.wait({task})
 
     async def cancel(self, operation_id: str) -> Operation:
         """Hang up every request of it."""
@@ -207,6 +230,13 @@ class Teller:
         """The last word, after all others."""
         await asyncio.gather(*self._pending, return_exceptions=True)
         await self._store.save_operation(operation)
+
+
+def unused(board: Board) -> bool:
+    """Ready, with no request and no client, both known."""
+    figures = board.verdict.figures if board.verdict else {}
+    quiet = figures.get("requests_running") == 0 and figures.get("client_connections") == 0
+    return board.record.state is State.READY and quiet
 
 
 def chosen(

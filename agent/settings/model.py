@@ -204,6 +204,16 @@ class Maintenance(Section):
     timezone: Annotated[str, AfterValidator(_zone)] = Field("UTC", description="The zone of the expressions.")
 
 
+class Verify(Section):
+    """Scheduled verification: engines that nobody uses are measured and held against their recipes' claims."""
+
+    cron: Annotated[str, AfterValidator(_cron)] | None = Field(
+        None,
+        description='Cron expression at which it begins, e.g. "0 4 * * *", in the zone of `maintenance`; without it '
+        "nothing is measured but by `agentctl verify`.",
+    )
+
+
 class Logs(Section):
     """The agent's own log and the bounds of the engines' logs."""
 
@@ -280,6 +290,7 @@ class Settings(Section):
     policy: Policy = Policy()
     budget: Budget = Budget()
     maintenance: Maintenance = Maintenance()
+    verify: Verify = Verify()
     logs: Logs = Logs()
     incidents: Incidents = Incidents()
     notifications: Notifications = Notifications()
