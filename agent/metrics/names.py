@@ -59,7 +59,12 @@ STARTUP = gauge("startup_progress_ratio", "Progress of the start-up phase that r
 STARTUP_S = gauge("startup_duration_seconds", "How long the last start took until ready.", "recipe")
 PREFLIGHT = gauge("preflight_ok", "1 where the last preflight's check passed, 0 where it warned, failed or is unknown.",
                   "recipe", "check")  # fmt: skip
-CLAIM_RATIO = gauge("claim_ratio", "Measured by the claimed figure of the last verification.", "recipe", "point")
+CLAIM_RATIO = gauge(
+    "claim_ratio",
+    "Measured by the claimed figure of the last verification; points that begin with live: of the traffic now.",
+    "recipe",
+    "point",
+)
 INCIDENTS = counter("incidents", "Incidents kept.", "recipe", "kind")
 BLIND = gauge(
     "detector_blind", "1 where a signal that this engine's supervision wants cannot be had.", "recipe", "signal"
