@@ -50,7 +50,7 @@ async def steps(request: web.Request) -> web.Response:
 @routes.add(
     "POST",
     "/v1/deployments",
-    Promise({202: answers.OperationAnswer}, body=DeployBody, fails=PLANNING, located=True),
+    Promise({202: answers.OperationAnswer}, body=DeployBody, fails=(400, *PLANNING), located=True),
 )
 async def deploy(request: web.Request) -> web.Response:
     """Deploy a recipe."""
