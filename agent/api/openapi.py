@@ -29,6 +29,7 @@ GUARDED = {401: "Over TCP: without a token or a certificate"}
 CHANGING = {403: "Over TCP: a page of another site asks"}
 WITH_BODY = {408: "The body did not come in time", 413: "The body is too large", 422: "The body does not fit"}
 ITS_OWN = {
+    400: "Words that mean nothing here",
     404: "There is none of that name",
     409: "Refused, and why",
     422: "What was sent cannot be read as what it should be",
