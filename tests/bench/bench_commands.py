@@ -10,6 +10,7 @@ Prints one line of JSON, medians in milliseconds; turns are taken, so that what 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import statistics
 import subprocess
@@ -78,17 +79,25 @@ def installed(folder: Path) -> Path:
 
 
 def run(words: Sequence[str | Path]) -> None:
-    subprocess.run(words, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, cwd="/")
+    subprocess.run(
+        words, env=without_tree(os.environ), check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, cwd="/"
+    )
+
+
+def without_tree(environment: Mapping[str, str]) -> dict[str, str]:
+    """The lab puts the tree on PYTHONPATH: pip would take it as installed, and the commands would run from it."""
+    return {name: value for name, value in environment.items() if name != "PYTHONPATH"}
 
 
 def medians(rig: Rig, commands: Mapping[str, Sequence[str | Path]]) -> dict[str, float]:
     """The first turn is not counted: it reads from the disk and compiles."""
+    environment = without_tree(rig.environment)
     times: dict[str, list[float]] = {name: [] for name in commands}
     for _ in range(1 + TURNS):
         for name, words in commands.items():
             began = time.perf_counter()
             subprocess.run(
-                words, env=rig.environment, cwd=rig.folder, stdin=subprocess.DEVNULL, capture_output=True, check=False
+                words, env=environment, cwd=rig.folder, stdin=subprocess.DEVNULL, capture_output=True, check=False
             )
             times[name].append(time.perf_counter() - began)
     return {name: round(statistics.median(taken[1:]) * 1000, 1) for name, taken in times.items()}
