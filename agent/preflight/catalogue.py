@@ -116,11 +116,17 @@ AFTER_STOP: frozenset[str] = frozenset(
 """What is looked at again once the old engine is gone: whatever it held, and what may have changed meanwhile."""
 
 
+class NoSuchCheck(UsageError):
+    """A name that fits the form of the call and that no check has: over the API, a body that cannot be meant."""
+
+    http_status = 422
+
+
 def known(names: Iterable[str]) -> None:
-    """Raises UsageError for a name that is no check: accepted or left out by a slip, it would change nothing unsaid."""
+    """Raises NoSuchCheck for a name that is no check: accepted or left out by a slip, it would change nothing unsaid."""
     checks = [check.id for check in (*CHECKS, *ON_REQUEST)]
     for name in names:
         if name not in checks:
             near = get_close_matches(name, checks, 1)
             advice = f"did you mean {near[0]}?" if near else "agentctl preflight names them all in its answer"
-            raise UsageError(why=f"{name!r} is no check", advice=advice)
+            raise NoSuchCheck(why=f"{name!r} is no check", advice=advice)
