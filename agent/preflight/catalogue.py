@@ -123,7 +123,7 @@ class NoSuchCheck(UsageError):
 
 
 def known(names: Iterable[str]) -> None:
-    """Raises NoSuchCheck for a name that is no check: accepted or left out by a slip, it would change nothing unsaid."""
+    """Raises NoSuchCheck for a name that is no check: given by a slip, it would change nothing unsaid."""
     checks = [check.id for check in (*CHECKS, *ON_REQUEST)]
     for name in names:
         if name not in checks:
