@@ -52,7 +52,9 @@ from agent.errors import RuntimeTrouble
 Result = TypeVar("Result")
 
 FOLLOW_S = 0.25
-"""How often a followed log is looked at."""
+"""How often a followed log is asked for a sign of change."""
+FOLLOW_ANYWAY_S = 2.0
+"""After so long it is read without one: a wrapper that died leaves none."""
 WATCH_S = 1.0
 """How often the records are looked at for events."""
 KILL_ROUNDS = 20
@@ -109,6 +111,7 @@ class ProcessRuntime:
 
         offset = await self._call("follow a log", partial(self._if_there, container_id, first))
         while offset is not None:
+            sign = _sign(self._root / container_id)
             look = partial(self._if_there, container_id, partial(_read, offset=offset))
             batch = await self._call("follow a log", look)
             if batch is None:
@@ -119,7 +122,7 @@ class ProcessRuntime:
             if batch.at == offset:
                 if batch.last:
                     return
-                await asyncio.sleep(FOLLOW_S)
+                await _changed(self._root / container_id, sign)
             offset = batch.at
 
     async def tail(self, container_id: str, lines: int) -> tuple[LogLine, ...]:
@@ -328,6 +331,30 @@ class ProcessRuntime:
             (record.identity.slug, record.id): tuple((record.folder / name).exists() for name in files)
             for record in self._records()
         }
+
+
+def _sign(folder: Path) -> tuple[tuple[int, int] | None, ...]:
+    """What changes whenever there may be more to read: size and time of three files, a few microseconds to ask for.
+
+    A look itself is a thread and a dozen files, four times a second for each engine; most find nothing.
+    """
+    found: list[tuple[int, int] | None] = []
+    for name in ("log", "log.times", "exited"):
+        try:
+            status = (folder / name).stat()
+        except OSError:
+            found.append(None)
+        else:
+            found.append((status.st_size, status.st_mtime_ns))
+    return tuple(found)
+
+
+async def _changed(folder: Path, sign: tuple[tuple[int, int] | None, ...]) -> None:
+    """Until there may be more to read than at `sign`."""
+    for _ in range(round(FOLLOW_ANYWAY_S / FOLLOW_S)):
+        await asyncio.sleep(FOLLOW_S)
+        if _sign(folder) != sign:
+            return
 
 
 def _read(record: Record, offset: int) -> Batch:
