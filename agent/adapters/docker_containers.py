@@ -35,9 +35,9 @@ def inspect(client: APIClient, name_or_id: str) -> Mapping[str, Any] | None:
     return document
 
 
-def ours(client: APIClient) -> tuple[ContainerView, ...]:
-    """All of ours; one that vanishes between the list and the look is left out."""
-    found = client.containers(all=True, filters={"label": LABEL_RECIPE})
+def ours(client: APIClient, slug: str | None = None) -> tuple[ContainerView, ...]:
+    """All of ours, or those of one deployment; one that vanishes between the list and the look is left out."""
+    found = client.containers(all=True, filters={"label": LABEL_RECIPE if slug is None else f"{LABEL_RECIPE}={slug}"})
     documents = (inspect(client, item["Id"]) for item in found)
     looks = (views.view_of(document) for document in documents if document is not None)
     return tuple(view for view in looks if view is not None)

@@ -67,8 +67,8 @@ class DockerRuntime:
     async def facts(self) -> RuntimeFacts:
         return await self._calls.run("ask Docker what it is", lambda c: views.facts_of(c.version(), c.info()))
 
-    async def list(self) -> tuple[ContainerView, ...]:
-        return await self._calls.run("list containers", containers.ours)
+    async def list(self, slug: str | None = None) -> tuple[ContainerView, ...]:
+        return await self._calls.run("list containers", partial(containers.ours, slug=slug))
 
     async def view(self, container_id: str) -> ContainerView | None:
         document = await self._document("look at a container", container_id)

@@ -81,8 +81,11 @@ class ProcessRuntime:
     async def facts(self) -> RuntimeFacts:
         return RuntimeFacts(name=self.kind, version=platform.release(), root_dir=str(self._root))
 
-    async def list(self) -> tuple[ContainerView, ...]:
-        return await self._call("list processes", lambda: tuple(self._view(record) for record in self._records()))
+    async def list(self, slug: str | None = None) -> tuple[ContainerView, ...]:
+        def look() -> tuple[ContainerView, ...]:
+            return tuple(self._view(record) for record in self._records() if slug in (None, record.identity.slug))
+
+        return await self._call("list processes", look)
 
     async def view(self, container_id: str) -> ContainerView | None:
         return await self._call("look at a process", lambda: self._if_there(container_id, self._view))

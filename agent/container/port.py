@@ -144,8 +144,11 @@ class Runtime(Protocol):
 
     async def facts(self) -> RuntimeFacts: ...
 
-    async def list(self) -> tuple[ContainerView, ...]:
-        """All containers with our labels, any state, any generation."""
+    async def list(self, slug: str | None = None) -> tuple[ContainerView, ...]:
+        """All containers with our labels, any state, any generation; of one deployment where `slug` is given.
+
+        Each is looked at by itself, so a deployment asks for its own: sixteen that ask for all make 256 looks.
+        """
         ...
 
     async def view(self, container_id: str) -> ContainerView | None: ...

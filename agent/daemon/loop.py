@@ -205,7 +205,7 @@ class Loop:
         now = self._rooms.clock.now()
         seen = Seen(now=now, watch=self.plan.watch, boot_id=self._rooms.boot_id)
         try:
-            views = await self._rooms.runtime.list()
+            views = await self._rooms.runtime.list(self.record.slug)
         except RuntimeTrouble as error:
             seen = replace(seen, unreachable=error.text)
             await self._save(look(self.record, seen, 0.0))

@@ -106,6 +106,8 @@ class RuntimeContract:
         assert (view.state, view.pid, view.exit_code, view.started_at) == (RunState.CREATED, None, None, None)
         assert view.address is None
         assert await world.runtime.list() == (view,)
+        assert await world.runtime.list(view.slug) == (view,)
+        assert await world.runtime.list(f"{view.slug}-of-another") == ()
 
     async def test_a_started_one_runs_with_pid_time_and_address(self, world: World) -> None:
         before = time.time()

@@ -191,9 +191,9 @@ class FakeRuntime:
         await self.world.admitted()
         return RuntimeFacts(name="fake", version="1", api_version="1.41")
 
-    async def list(self) -> tuple[ContainerView, ...]:
+    async def list(self, slug: str | None = None) -> tuple[ContainerView, ...]:
         await self.world.admitted()
-        return tuple(box.view for box in self.world.boxes.values())
+        return tuple(box.view for box in self.world.boxes.values() if slug in (None, box.view.slug))
 
     async def view(self, container_id: str) -> ContainerView | None:
         await self.world.admitted()
