@@ -132,9 +132,10 @@ class _Trip:
                         self.done = fetched.done
                         rate = pace.note(self._means.clock.now().mono, fetched.done)
                         say(describe(self._reference, fetched, rate))
-                say.flush()
             except TimeoutError as error:
                 raise PullStalled(reference=self._reference, seconds=silence, done=Bytes(self.done)) from error
+            finally:
+                say.flush()
 
     def _translated(self, error: RuntimeTrouble) -> AgentError:
         """A registry's refusal; an engine that does not answer stays what it is."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from agent.clock import Instant
@@ -55,7 +57,18 @@ class Still:
         return Instant(self.mono, 0.0)
 
 
-def test_what_goes_on_is_said_at_a_steady_pace() -> None:
+async def test_the_last_word_before_a_silence_is_said_in_time() -> None:
+    """Nothing more comes for hours, and a person still reads what the step said last."""
+    clock, heard = Still(), Heard()
+    steady = Steady(heard, clock, 0.02)
+    for text in ("a 1", "a 2", "a 3"):
+        steady({"text": text, "stage": "a"})
+    assert heard.texts == ["a 1"]
+    await asyncio.sleep(0.1)
+    assert heard.texts == ["a 1", "a 3"]
+
+
+async def test_what_goes_on_is_said_at_a_steady_pace() -> None:
     """What is new passes at once, and the last word arrives."""
     clock, heard = Still(), Heard()
     steady = Steady(heard, clock, 1.0)
