@@ -12,6 +12,7 @@ from apscheduler.triggers.cron import CronTrigger
 from agent.clock import Instant
 from agent.daemon.assemble import Daemon
 from agent.incident.shelf import tidy
+from agent.settings.model import zone
 
 log = structlog.get_logger()
 FOR_EVER_DAYS = 36_500
@@ -49,7 +50,7 @@ class Housekeeping:
         self._scheduler.add_job(self._tidy, "interval", hours=1, id="tidy", next_run_time=datetime.now(UTC))
         settings = self._daemon.parts.settings
         if settings.verify.cron is not None:
-            when = CronTrigger.from_crontab(settings.verify.cron, timezone=settings.maintenance.timezone)
+            when = CronTrigger.from_crontab(settings.verify.cron, timezone=zone(settings.maintenance.timezone))
             self._scheduler.add_job(self._daemon.verifier.idle, when, id="verify")
         self._scheduler.start()
 

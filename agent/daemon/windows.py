@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from zoneinfo import ZoneInfo
 
 from apscheduler.triggers.cron import CronTrigger
 
-from agent.settings.model import Maintenance
+from agent.settings.model import Maintenance, zone
 
 
 class Windows:
     """The site's windows. Without any it is always time."""
 
     def __init__(self, site: Maintenance) -> None:
-        self._zone = ZoneInfo(site.timezone)
+        self._zone = zone(site.timezone)
         self._length = timedelta(seconds=site.length_s)
         self._opens = [CronTrigger.from_crontab(text, timezone=self._zone) for text in site.windows]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -178,17 +179,25 @@ def _cron(text: str) -> str:
     from apscheduler.triggers.cron import CronTrigger
 
     try:
-        CronTrigger.from_crontab(text)
+        CronTrigger.from_crontab(text, timezone=UTC)  # of no zone: it would look for this host's, which may have none
     except (ValueError, TypeError) as error:
         raise ValueError(f"{text!r} is no cron expression (minute hour day month weekday): {error}") from error
     return text
 
 
-def _zone(text: str) -> str:
+def zone(name: str) -> tzinfo:
+    """A zone by its name; UTC also on a host without a time zone database, as small images are.
+
+    Raises what ZoneInfo does: ValueError, OSError, and KeyError for a zone that is not there.
+    """
     from zoneinfo import ZoneInfo
 
+    return UTC if name == "UTC" else ZoneInfo(name)
+
+
+def _zone(text: str) -> str:
     try:
-        ZoneInfo(text)
+        zone(text)
     except (ValueError, OSError, KeyError) as error:
         raise ValueError(f"{text!r} is no time zone of this host, as Europe/Berlin would be") from error
     return text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pytest
 from pydantic import ValidationError
@@ -45,3 +45,17 @@ def test_without_windows_it_is_always_time() -> None:
 def test_what_is_no_window_is_refused_with_the_site_file(bad: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         Maintenance.model_validate(bad)
+
+
+def test_a_host_without_a_time_zone_database_has_utc(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small images come without one, and the default must not need it."""
+
+    def missing(name: str) -> ZoneInfo:
+        raise ZoneInfoNotFoundError(f"No time zone found with key {name}")
+
+    wall = at("2026-12-06 03:00:00")
+    monkeypatch.setattr("zoneinfo.ZoneInfo", missing)
+    assert Windows(Maintenance()).closed(wall) == ""
+    assert Windows(Maintenance(windows=("0 3 * * sun",))).closed(wall) == ""
+    with pytest.raises(ValidationError, match="no time zone of this host"):
+        Maintenance(timezone="Europe/Berlin")

@@ -119,7 +119,7 @@ def test_a_start_that_a_restart_cannot_mend_is_not_restarted(
     assert rig.status()["generation"] == 1, rig.told()
 
 
-def test_a_taken_port_is_tried_again_three_times(start: Start, engine: RealEngine) -> None:
+def test_a_taken_port_is_tried_three_times(start: Start, engine: RealEngine) -> None:
     """Whoever holds it may let go of it; that preflight knew it is overruled here."""
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", engine.port))
@@ -128,4 +128,4 @@ def test_a_taken_port_is_tried_again_three_times(start: Start, engine: RealEngin
         rig.ctl("deploy", engine.slug, "--yes", "--accept", "port.free")
         rig.wait(["failed"], 40.0)
     assert "free the port" in rig.status()["why"], rig.told()
-    assert rig.status()["restarts"] == 3
+    assert (rig.status()["generation"], rig.status()["restarts"]) == (3, 2)
