@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -178,6 +179,10 @@ def _cron(text: str) -> str:
     # the scheduler that will read it decides; it is imported only where a site has windows
     from apscheduler.triggers.cron import CronTrigger
 
+    if re.search(r"(?<![/\d])\d", " ".join(text.split()[4:])):
+        raise ValueError(
+            f"{text!r} has a weekday as a number, and 0 is Sunday to cron and Monday here: write sun or mon"
+        )
     try:
         CronTrigger.from_crontab(text, timezone=UTC)  # of no zone: it would look for this host's, which may have none
     except (ValueError, TypeError) as error:

@@ -59,3 +59,11 @@ def test_a_host_without_a_time_zone_database_has_utc(monkeypatch: pytest.MonkeyP
     assert Windows(Maintenance(windows=("0 3 * * sun",))).closed(wall) == ""
     with pytest.raises(ValidationError, match="no time zone of this host"):
         Maintenance(timezone="Europe/Berlin")
+
+
+@pytest.mark.parametrize("day", ["0", "1-5", "mon,3", "7"])
+def test_a_weekday_as_a_number_is_refused(day: str) -> None:
+    """Cron counts from Sunday, the scheduler from Monday: a window on the wrong day cuts off an engine that serves."""
+    with pytest.raises(ValidationError, match="write sun or mon"):
+        Maintenance(windows=(f"0 3 * * {day}",))
+    Maintenance(windows=("0 3 * * mon-fri", "0 3 * * */2", "0 3 1 1 *"))
