@@ -17,7 +17,7 @@ export PIP_DEFAULT_TIMEOUT ?= 60
 export PIP_RETRIES ?= 10
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help venv lint test test-engines test-gpu demo bench soak clean
+.PHONY: help venv lint test test-long test-engines test-gpu demo bench soak clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -39,7 +39,10 @@ lint: venv ## style, types, layers
 	$(VENV)/bin/lint-imports --no-cache
 
 test: venv ## every tier that fits this machine, in the lab's namespaces where they can be had
-	@$(IN_LAB) --if-possible -- $(PYTHON_OF_VENV) -m pytest $(ARGS)
+	@$(IN_LAB) --if-possible -- $(PYTHON_OF_VENV) -m pytest -m "not long" $(ARGS)
+
+test-long: venv ## what waits for minutes: measured rates through the daemon, a short soak
+	@$(IN_LAB) --if-possible -- $(PYTHON_OF_VENV) -m pytest -m long $(ARGS)
 
 test-engines: venv ## real engines on the CPU
 	@$(IN_LAB) --if-possible -- $(PYTHON_OF_VENV) -m pytest -m llamacpp $(ARGS)

@@ -38,7 +38,7 @@ def test_a_leak_is_what_grew_beyond_what_comes_and_goes(last: Holding, words: st
     assert (len(found) == 1 and words in found[0]) if words else found == []
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(420)
 def test_faults_for_two_minutes_leave_nothing_behind(tmp_path: Path) -> None:
     """Stall, zombie, exit 0, a killed core, a killed agent: flat memory, no descriptor, thread, process or file."""

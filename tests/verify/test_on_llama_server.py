@@ -11,7 +11,7 @@ from tests.e2e.rig import Rig, running
 from tests.lab.children import free_port
 from tests.real.engines import llamacpp
 
-pytestmark = [pytest.mark.llamacpp, pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.llamacpp, pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(240)]
 
 CONTEXT = 16_000
 """So long that the tiny model decodes for most of a second."""

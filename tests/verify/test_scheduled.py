@@ -44,7 +44,7 @@ def test_it_is_off_by_default() -> None:
     assert Settings().verify.cron is None
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(180)
 def test_an_idle_engine_is_verified_by_the_clock(tmp_path: Path) -> None:
     """Every minute here: the report is there without anybody having asked."""

@@ -14,7 +14,7 @@ from tests.e2e import recipes, traffic
 from tests.e2e.rig import PROGRAMS, Rig, running, wait_for
 from tests.lab.children import free_port
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(180)]
 
 DECODE, PREFILL, BATCH_COST = 60.0, 4000.0, 0.2
 RATES = {
