@@ -30,6 +30,7 @@ def record_from_json(data: Mapping[str, Any]) -> Deployment:
         values["starts"] = tuple(held_from_json(one) for one in values.get("starts", ()))
         values["shared"] = tuple((str(name), int(inode)) for name, inode in values.get("shared", ()))
         values["accepted"] = tuple(values.get("accepted", ()))
+        values["served"] = tuple(values.get("served", ()))
         return Deployment(**values)
     except (TypeError, ValueError, KeyError) as error:
         raise InvalidInput(what="a stored deployment", why=error) from error

@@ -172,6 +172,8 @@ class Deployment:
     """The generation that has shown what its profile wants (`acceptance`)."""
     last_good: str | None = None
     """The last plan that became ready."""
+    served: tuple[str, ...] = ()
+    """The plans that became ready, the latest last: what a person can go back to."""
     returning: str | None = None
     """The plan that is being gone back from; None when the plan is what was asked for."""
     replaces: str | None = None
@@ -187,6 +189,12 @@ class Deployment:
     def target(self) -> str:
         """The plan that the next start will use."""
         return self.next_plan or self.plan_id
+
+    @property
+    def before(self) -> str | None:
+        """The plan that served before the current one; None where there was none."""
+        earlier = [one for one in self.served if one != self.plan_id]
+        return earlier[-1] if earlier else None
 
     @property
     def held(self) -> Held:

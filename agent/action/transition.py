@@ -41,6 +41,7 @@ UNSURE = frozenset({Judged.SUSPECT, Judged.UNOBSERVABLE})
 """What ends no fault: its evidence is on file, and a look that could not be sure must not have it gathered again."""
 KEPT_STARTS = 8
 KEPT_SHARED = 256
+KEPT_PLANS = 20
 LOOK_AGAIN_S = 60.0
 """After a refusal of a start that nobody waits for."""
 
@@ -121,6 +122,13 @@ def count_faults(record: Deployment, verdict: Verdict) -> Deployment:
     return record
 
 
+def also(served: tuple[str, ...], plan_id: str) -> tuple[str, ...]:
+    """With this plan as the latest; the oldest are forgotten."""
+    if served[-1:] == (plan_id,):
+        return served
+    return (*(one for one in served if one != plan_id), plan_id)[-KEPT_PLANS:]
+
+
 def prove_health(record: Deployment, seen: Seen, elapsed: float) -> Deployment:
     """Ready: faults are over, and long enough of it gives the budget back."""
     healthy = record.healthy_s + elapsed
@@ -130,6 +138,7 @@ def prove_health(record: Deployment, seen: Seen, elapsed: float) -> Deployment:
         fault=None,
         would=None,
         last_good=record.plan_id,
+        served=also(record.served, record.plan_id),
         returning=None,
         replaces=None,
     )

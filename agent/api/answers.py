@@ -106,11 +106,12 @@ class EventAnswer(Answer):
 
 
 class KeptPlan(Answer):
-    """A plan that a deployment has had."""
+    """A plan that a deployment has had, and whether an engine of it became ready."""
 
     plan_id: str
     at: Time
     current: bool
+    served: bool
 
 
 class Incident(Answer):
@@ -190,4 +191,4 @@ def event(one: Event) -> EventAnswer:
 
 
 def kept_plan(one: Mapping[str, Any]) -> KeptPlan:
-    return KeptPlan(plan_id=one["plan_id"], at=timestamp(one["at"]), current=one["current"])
+    return KeptPlan(plan_id=one["plan_id"], at=timestamp(one["at"]), current=one["current"], served=one["served"])

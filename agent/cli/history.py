@@ -9,6 +9,7 @@ from agent.cli.status import quoted
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
+    from typing import Any
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -20,6 +21,13 @@ def run(arguments: Namespace) -> int:
     if arguments.json:
         print_json(found)
         return 0
-    rows = [(one["at"], one["plan_id"], "runs" if one["current"] else "") for one in found]
+    rows = [(one["at"], one["plan_id"], word(one)) for one in found]
     print(table(rows, ("AT", "PLAN", ""), coloured(arguments)))
     return 0
+
+
+def word(one: dict[str, Any]) -> str:
+    """What became of a plan; one that never served is not gone back to unless it is named."""
+    if one["current"]:
+        return "current"
+    return "served" if one["served"] else "never ready"

@@ -107,7 +107,7 @@ def line(one: Removable, removed: bool | None) -> str:
 
 
 async def unneeded(parts: Parts) -> tuple[Removable, ...]:
-    """By the record of the deployments: what runs, what comes next and what was good last is kept."""
+    """By the record of the deployments: what runs, what comes next and what was good last or before it is kept."""
     from agent.adapters.sqlite_store import SqliteStore
     from agent.image.retention import removable
 
@@ -116,7 +116,7 @@ async def unneeded(parts: Parts) -> tuple[Removable, ...]:
         records = await store.load()
     finally:
         await store.close()
-    plans = [(one.plan_id, one.next_plan, one.last_good, one.returning) for one in records]
+    plans = [(one.plan_id, one.next_plan, one.last_good, one.returning, one.before) for one in records]
     kept = {plan_id for some in plans for plan_id in some if plan_id is not None}
     made, locks = await parts.images.builder.made(), await parts.images.locks.all()
     return removable(made, locks, kept, parts.clock.now().wall)

@@ -160,13 +160,16 @@ class DaemonDesk:
         return operation
 
     async def rollback(self, slug: str, plan_id: str | None, by: Caller) -> Operation:
-        """To an earlier plan: the named one, else the one before the current."""
+        """To an earlier plan: the named one, else the one that served before the current."""
         record = self._to.fleet.loop(slug).record
         earlier = [one["plan_id"] for one in await self._to.store.history(slug) if one["plan_id"] != record.plan_id]
-        target = plan_id or (earlier[-1] if earlier else None)
+        target = plan_id or record.before
         if target is None or target not in earlier:
             known = ", ".join(earlier) or "there is no other"
-            raise NotFound(what="earlier plan", name=target or "", why=f"of {slug} there are kept: {known}")
+            never = "" if plan_id else f"none of {slug} became ready before {record.plan_id}; "
+            why = f"{never}of {slug} there are kept: {known}"
+            advice = f"name one of them: agentctl history {slug} shows when each was made"
+            raise NotFound(what="earlier plan", name=target or "", why=why, advice=advice)
         want = commands.Want(slug, target, record.accepted, None, record.sets)
         operation = await self._to.fleet.deploy(await self._to.fleet.plan_of(target), want, by.text)
         details = {"plan": target, "from": record.plan_id, "operation": operation.id}
@@ -283,9 +286,9 @@ class DaemonDesk:
         return self._plan_json(self._to.fleet.loop(slug).plan)
 
     async def history(self, slug: str) -> tuple[Mapping[str, Any], ...]:
-        current = self._to.fleet.loop(slug).record.plan_id
-        kept = await self._to.store.history(slug)
-        return tuple({**one, "current": one["plan_id"] == current} for one in kept)
+        record = self._to.fleet.loop(slug).record
+        kept = [(one, one["plan_id"]) for one in await self._to.store.history(slug)]
+        return tuple({**one, "current": name == record.plan_id, "served": name in record.served} for one, name in kept)
 
     async def incidents(self, slug: str | None) -> tuple[Mapping[str, Any], ...]:
         found = await asyncio.to_thread(shelf.incidents, self._to.incidents, slug)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from agent.action import commands
+from agent.action.codec import record_from_json, record_to_json
 from agent.action.conflicts import Conflict, no_conflict
 from agent.action.model import BringBack, Create, Nothing, RollBack, Yield
 from agent.action.record import Deployment, State
@@ -190,3 +191,17 @@ def test_deployments_share_no_card_name_or_port(mine: Plan, other: Plan, said: s
 def test_disjoint_deployments_stand_side_by_side() -> None:
     """Other cards, names and ports are no conflict."""
     no_conflict(plan("a", gpus=("GPU-1",), port=8000), [plan("b", gpus=("GPU-2",), port=8001), plan("c")])
+
+
+def test_the_plan_to_go_back_to_is_the_last_other_one_that_became_ready() -> None:
+    """A plan that never served is no place to go back to, however new it is."""
+    world = World(lambda generation: healthy() if generation != 2 else bad_flag(generation))
+    record = world.run(fresh(), 8)
+    assert record.before is None
+    record = world.run(commands.deploy(record, commands.Want("demo", "plan-2"), world.clock), 40)
+    assert (record.plan_id, record.before) == ("plan-1", None)
+    record = world.run(commands.deploy(record, commands.Want("demo", "plan-3"), world.clock), 40)
+    assert (record.plan_id, record.before) == ("plan-3", "plan-1")
+    record = world.run(commands.deploy(record, commands.Want("demo", "plan-1"), world.clock), 40)
+    assert (record.plan_id, record.before) == ("plan-1", "plan-3")
+    assert record_from_json(record_to_json(record)) == record

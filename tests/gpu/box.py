@@ -157,12 +157,15 @@ def share(gpu: Gpu) -> float:
 
 
 def writes(folder: Path, box: Box, size: int) -> Path:
-    """`vllm` for a box: the simulator, with `load.py` beside it as the part that has the card."""
+    """`vllm` for a box: the simulator, once `load.py` beside it has its memory on every card; it ends as that does."""
     program = folder / "vllm"
     program.write_text(
         f"#!{box.python}\n"
         "import runpy, subprocess, sys\n"
-        f'subprocess.Popen([sys.executable, "/gpu/load.py", "{size}", "{box.busy}"])\n'
+        f'command = [sys.executable, "/gpu/load.py", "{size}", "{box.busy}"]\n'
+        "part = subprocess.Popen(command, stdout=subprocess.PIPE)\n"
+        "if not part.stdout.readline():\n"
+        "    sys.exit(part.wait() or 1)\n"
         'sys.path.insert(0, "/sim")\n'
         'runpy.run_module("simulator", run_name="__main__", alter_sys=True)\n'
     )
