@@ -156,16 +156,20 @@ def share(gpu: Gpu) -> float:
     return value_of(gpu.utilization) or 0.0
 
 
-def writes(folder: Path, box: Box, size: int) -> Path:
-    """`vllm` for a box: the simulator, once `load.py` beside it has its memory on every card; it ends as that does."""
+def writes(folder: Path, box: Box, size: int, cards: int = 1) -> Path:
+    """`vllm` for a box: the simulator, once a `load.py` has its memory on each card; where one has not, it ends as
+    that did."""
     program = folder / "vllm"
     program.write_text(
         f"#!{box.python}\n"
         "import runpy, subprocess, sys\n"
-        f'command = [sys.executable, "/gpu/load.py", "{size}", "{box.busy}"]\n'
-        "part = subprocess.Popen(command, stdout=subprocess.PIPE)\n"
-        "if not part.stdout.readline():\n"
-        "    sys.exit(part.wait() or 1)\n"
+        "ranks = [\n"
+        f'    subprocess.Popen([sys.executable, "/gpu/load.py", "{size}", "{box.busy}", str(number)], stdout=-1)\n'
+        f"    for number in range({cards})\n"
+        "]\n"
+        "for rank in ranks:\n"
+        "    if not rank.stdout.readline():\n"
+        "        sys.exit(rank.wait() or 1)\n"
         'sys.path.insert(0, "/sim")\n'
         'runpy.run_module("simulator", run_name="__main__", alter_sys=True)\n'
     )

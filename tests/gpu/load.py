@@ -1,6 +1,6 @@
 """A program that holds memory of a card and keeps it busy, as an engine does.
 
-    python3 load.py BYTES idle|work|spin|poll|torch
+    python3 load.py BYTES idle|work|spin|poll|torch [CARD]
 
 `work` multiplies and adds on every multiprocessor, `spin` lets one thread go round and round: a hung kernel, which
 shows full utilization too. `poll` reads the same word again and again from 24 blocks, as a collective does that waits
@@ -74,19 +74,21 @@ GRIDS = {"spin": (1, 1), "poll": (24, 512), "work": (4096, 256)}
 
 
 class Card:
-    """The first card to be seen, through CUDA's driver interface."""
+    """One of the cards that can be seen, through CUDA's driver interface."""
 
-    def __init__(self) -> None:
+    def __init__(self, number: int) -> None:
         self._cuda = ctypes.CDLL("libcuda.so.1")
         device, context = ctypes.c_int(), ctypes.c_void_p()
         self.call("cuInit", 0)
-        self.call("cuDeviceGet", ctypes.byref(device), 0)
+        self.call("cuDeviceGet", ctypes.byref(device), number)
         self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
         self.call("cuCtxSetCurrent", context)
 
     def call(self, name: str, *arguments: Any) -> None:
         if code := getattr(self._cuda, name)(*arguments):
-            sys.exit(f"{name}: CUDA error {code}")
+            text = ctypes.c_char_p()
+            self._cuda.cuGetErrorString(code, ctypes.byref(text))
+            sys.exit(f"{name}: CUDA error: {(text.value or str(code).encode()).decode()}")
 
     def hold(self, size: int) -> ctypes.c_uint64:
         memory = ctypes.c_uint64()
@@ -108,9 +110,10 @@ class Card:
             self.call("cuCtxSynchronize")
 
 
-def by_torch(size: int) -> None:
+def by_torch(size: int, number: int) -> None:
     import torch
 
+    torch.cuda.set_device(number)
     side = 8192
     held = torch.ones(max(1, size - 3 * side * side * 2), dtype=torch.uint8, device="cuda")
     one, other = (torch.randn(side, side, dtype=torch.bfloat16, device="cuda") for _ in range(2))
@@ -122,10 +125,10 @@ def by_torch(size: int) -> None:
 
 
 def main() -> None:
-    size, what = int(sys.argv[1]), sys.argv[2]
+    size, what, number = int(sys.argv[1]), sys.argv[2], int((*sys.argv, "0")[3])
     if what == "torch":
-        by_torch(size)
-    card = Card()
+        by_torch(size, number)
+    card = Card(number)
     memory = card.hold(size)
     print("holding", size, flush=True)
     if what in GRIDS:

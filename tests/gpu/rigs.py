@@ -30,19 +30,22 @@ def running(folder: Path, engine: HostEngine | None) -> Iterator[Rig]:
         rig.close()
 
 
-def on_card(folder: Path, box: Box, slug: str, size: int) -> tuple[dict[str, Any], int]:
-    """A recipe for one card whose engine is the simulator with `load.py` beside it, and its port."""
-    port = free_port()
+def on_card(
+    folder: Path, box: Box, slug: str, size: int, cards: str = "0", port: int | None = None
+) -> tuple[dict[str, Any], int]:
+    """A recipe for `cards` whose engine is the simulator with a `load.py` beside it for each, and its port."""
+    port = port or free_port()
+    count = len(cards.split(","))
     program = folder / slug
     program.mkdir()
-    writes(program, box, size)
-    document = recipes.recipe(slug, port, image=box.image)
+    writes(program, box, size, count)
+    document = recipes.recipe(slug, port, image=box.image, flags=("--tensor-parallel-size", str(count)))
     launch = document["config"]["launch"]
     name = launch.index("--name")
     launch[name + 1] = f"{PREFIX}{slug}"
     start = launch.index("-p")
     launch[start : start + 4] = [
-        *("--gpus", '"device=0"', "--network", "host", "--ulimit", "memlock=-1", *box.options),
+        *("--gpus", f'"device={cards}"', "--network", "host", "--ulimit", "memlock=-1", *box.options),
         *("-v", f"{program}:/own:ro", "-v", f"{HERE}:/gpu:ro", "-v", f"{simulator_folder()}:/sim:ro"),
         *("--entrypoint", "/own/vllm"),
     ]
