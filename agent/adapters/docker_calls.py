@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar
 import docker
 import requests
 from docker.errors import create_api_error_from_http_exception
+from docker.transport import UnixHTTPAdapter
 from docker.types import CancellableStream
 
 from agent.adapters.docker_errors import FOREIGN, DockerRejected, DockerUnreachable, is_negotiation, translate
@@ -29,6 +30,17 @@ STREAM_SILENCE_S = 60.0
 """Silence after which a stream of events or lines ends, so that a peer that dropped without a word is noticed."""
 FULL = 2_000
 """Items that a stream reads ahead of its reader."""
+
+
+class OnePool(UnixHTTPAdapter):
+    """All requests share the connections of one pool.
+
+    docker-py keeps a pool for each URL, and a URL names a container: 25 idle connections after as many containers, and
+    a new one for nearly every request where there are more URLs than that.
+    """
+
+    def get_connection(self, url: str | bytes, proxies: Any = None) -> Any:
+        return super().get_connection(self.socket_path, proxies)
 
 
 class Calls:
@@ -70,6 +82,8 @@ class Calls:
                 version="auto",
                 timeout=self.socket_s,  # type: ignore[arg-type]  # the stubs say int, and it takes fractions
             )
+            client.close()  # the connection that its version came by
+            client.mount("http+docker://", OnePool(self.host.removeprefix("unix://"), max_pool_size=AT_ONCE))
             self._client = client
         return client
 

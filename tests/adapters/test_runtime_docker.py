@@ -7,7 +7,8 @@ import os
 import signal
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -53,6 +54,23 @@ async def run(runtime: DockerRuntime, what: ContainerSpec) -> ContainerView:
     container_id = await runtime.create(what)
     await runtime.start(container_id)
     return await view_in(runtime, container_id, RunState.RUNNING)
+
+
+async def test_many_containers_are_asked_about_over_few_connections(runtime: DockerRuntime) -> None:
+    """A deployment's container has a new id at every restart: the months of a daemon must not show in descriptors."""
+    before = sockets()
+    for number in range(40):
+        assert await runtime.inspect(f"{number:064x}") is None
+    assert sockets() <= before + 2
+
+
+def sockets() -> int:
+    """What this process has open of them."""
+    found = 0
+    for link in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):
+            found += os.readlink(link).startswith("socket:")
+    return found
 
 
 async def test_the_body_arrives_as_it_is(runtime: DockerRuntime) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,18 +17,24 @@ from tests.lab.place import REPOSITORY
 
 
 @contextmanager
-def running(folder: Path, engine: HostEngine | None) -> Iterator[Rig]:
-    """A rig on the host's own Engine (None: plain processes) whose daemon answers."""
+def running(folder: Path, engine: HostEngine | None, gpus: Sequence[str] = ("0",)) -> Iterator[Rig]:
+    """A rig on the host's own Engine (None: plain processes) whose daemon answers, with the site's choice of cards."""
     more = {"LD_LIBRARY_PATH": f"{DRIVER}:{os.environ.get('LD_LIBRARY_PATH', '')}"} if DRIVER.is_dir() else {}
     rig = Rig(folder, engine, more)  # type: ignore[arg-type]
     roots = [str(folder), str(HERE), str(simulator_folder()), "/usr", "/opt", "/etc"]
     # engines listen on the host's own network: what publishes ports is no matter of cards
     rig.site["policy"] = {"host_network": True, "mount_roots": roots}
+    rig.site["gpus"] = list(gpus)
     try:
         rig.start()
         yield rig
     finally:
         rig.close()
+
+
+def placed(*cards: str, **windows: object) -> str:
+    """A site's profile that puts a recipe on these cards."""
+    return json.dumps(json.loads(recipes.profile(**windows)) | {"gpus": list(cards)})
 
 
 def on_card(

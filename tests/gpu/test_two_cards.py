@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e import recipes, traffic
+from tests.e2e import traffic
 from tests.e2e.rig import wait_for
 from tests.gpu.box import Box, HostEngine, tree
 from tests.gpu.cards import GIB, held, looked, main_pid, on_the_card, proven_release, size_for
 from tests.gpu.conftest import CARDS, Table
-from tests.gpu.rigs import on_card, running
+from tests.gpu.rigs import on_card, placed, running
 
 pytestmark = [
     pytest.mark.timeout(240),
     pytest.mark.skipif(len(CARDS) < 2, reason="one NVIDIA GPU: what two cards do needs a second one"),
 ]
-SLOW = recipes.profile(release=60, stall=6)
+WINDOWS = {"release": 60, "stall": 6}
 
 
 def test_two_cards_are_told_apart(table: Table) -> None:
@@ -36,11 +36,11 @@ def test_two_deployments_keep_to_their_cards_and_one_that_hangs_is_nothing_to_th
 ) -> None:
     """Each on its own card; a third that wants a taken card is refused; a hang of one is mended alone."""
     before, size, box = [held(0), held(1)], size_for(0.3), docker.boxes["own"]
-    with running(tmp_path, docker) as rig:
+    with running(tmp_path, docker, ()) as rig:
         ports = []
         for card, slug in enumerate(("left", "right")):
             document, port = on_card(tmp_path, box, slug, size, str(card))
-            rig.publish(document, SLOW)
+            rig.publish(document, placed(str(card), **WINDOWS))
             rig.ok("deploy", slug, "--yes", "-q", "--wait=60")
             ports.append(port)
         wait_for(lambda: all(held(n) >= before[n] + size for n in (0, 1)), "both to hold their memory", 60)
@@ -48,7 +48,7 @@ def test_two_deployments_keep_to_their_cards_and_one_that_hangs_is_nothing_to_th
         assert on_the_card(0) <= pids[0]
         assert on_the_card(1) <= pids[1]
         third, _ = on_card(tmp_path, box, "third", size, "1")
-        rig.publish(third, SLOW)
+        rig.publish(third, placed("1", **WINDOWS))
         refused = rig.ctl("deploy", "third", "--yes", "-q", "--wait=30")
         assert refused.code == 3, refused.out + refused.err
         assert "right" in refused.out + refused.err
@@ -79,9 +79,9 @@ def test_one_deployment_over_both_cards_is_mended_on_both(
 ) -> None:
     """Tensor parallel 2: a rank on each card; all of them hang; both cards are free before the next start."""
     before, size = [held(0), held(1)], size_for(0.3)
-    with running(tmp_path, docker) as rig:
+    with running(tmp_path, docker, ()) as rig:
         document, port = on_card(tmp_path, box, "both", size, "0,1")
-        rig.publish(document, SLOW)
+        rig.publish(document, placed("0", "1", **WINDOWS))
         rig.ok("deploy", "both", "--yes", "-q", "--wait=60")
         assert all(held(n) >= before[n] + size for n in (0, 1))
         assert not on_the_card(0) & on_the_card(1)
