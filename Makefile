@@ -39,7 +39,7 @@ lint: venv ## style, types, layers
 	$(VENV)/bin/lint-imports --no-cache
 
 test: venv ## every tier that fits this machine, in the lab's namespaces where they can be had
-	@$(IN_LAB) --if-possible -- $(PYTHON_OF_VENV) -m pytest -m "not long" $(ARGS)
+	@$(PYTHON_OF_VENV) -m tests.lab.halves $(ARGS)
 
 test-long: venv ## what waits for minutes: measured rates through the daemon, a short soak
 	@$(IN_LAB) --if-possible -- $(PYTHON_OF_VENV) -m pytest -m long $(ARGS)

@@ -11,6 +11,7 @@ for a lost peer. All need the driver alone (libcuda.so.1; the kernels are PTX th
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 import time
 from typing import Any
@@ -124,7 +125,15 @@ def by_torch(size: int, number: int) -> None:
         torch.cuda.synchronize()
 
 
+def only_mine() -> None:
+    """Keep to the cards that the container was given: some runtimes show it all of them."""
+    given = os.environ.get("NVIDIA_VISIBLE_DEVICES", "")
+    if given.startswith("GPU-"):
+        os.environ.setdefault("CUDA_VISIBLE_DEVICES", given)
+
+
 def main() -> None:
+    only_mine()
     size, what, number = int(sys.argv[1]), sys.argv[2], int((*sys.argv, "0")[3])
     if what == "torch":
         by_torch(size, number)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -35,6 +36,8 @@ DIES_WITH_PARENT = ("setpriv", "--pdeathsig", "KILL", "--")
 def main() -> int:
     """Exit status of the command; 69 where the lab cannot be entered and `--if-possible` was not given."""
     options = _options()
+    # a shell's background job begins with interrupts ignored, and so would every test that sends one to its children
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if is_inside():
         return subprocess.run(options.command, check=False).returncode
     try:
