@@ -69,10 +69,14 @@ class HostEngine:
             raise AssertionError(f"docker {shlex.join(words)} ended with {done.returncode}: {done.stderr}")
         return done.stdout
 
-    def errors(self, name: str) -> str:
+    def logs(self, name: str) -> str:
         """What a container wrote to standard error."""
         words = ["docker", "logs", name]
-        return subprocess.run(words, env=self.environment, capture_output=True, text=True, check=False).stderr[-400:]
+        return subprocess.run(words, env=self.environment, capture_output=True, text=True, check=False).stderr
+
+    def errors(self, name: str) -> str:
+        """The end of it."""
+        return self.logs(name)[-400:]
 
 
 def host_engine() -> HostEngine:

@@ -5,7 +5,8 @@
 `work` multiplies and adds on every multiprocessor, `spin` lets one thread go round and round: a hung kernel, which
 shows full utilization too. `poll` reads the same word again and again from 24 blocks, as a collective does that waits
 for a lost peer. All need the driver alone (libcuda.so.1; the kernels are PTX that it compiles itself).
-`torch` does its work by PyTorch's matrix products. Prints `holding` once the memory is taken.
+`torch` does its work by PyTorch's matrix products, and counts them on standard error. Prints `holding` once
+the memory is taken.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from typing import Any
 
 CYCLES = 200_000_000
 """About 0.1 s: a launch can be waited for, and an end of the program never waits long."""
+TELL_S = 0.5
+"""How often the number of products is told, with the host's monotonic time."""
 PTX = """
 .version 6.0
 .target sm_50
@@ -120,9 +123,14 @@ def by_torch(size: int, number: int) -> None:
     one, other = (torch.randn(side, side, dtype=torch.bfloat16, device="cuda") for _ in range(2))
     torch.cuda.synchronize()
     print("holding", held.numel(), flush=True)
+    done, told = 0, time.monotonic()
     while True:
         torch.matmul(one, other)
         torch.cuda.synchronize()
+        done += 1
+        if (now := time.monotonic()) >= told + TELL_S:
+            print(f"products {done} at {now:.6f}", file=sys.stderr, flush=True)
+            told = now
 
 
 def only_mine() -> None:
