@@ -13,7 +13,7 @@ from typing import ClassVar, TypeVar
 
 from agent.adapters.procfs import parse_keys, read
 from agent.adapters.runtime_threads import Threads
-from agent.adapters.sqlite_store import VERSION
+from agent.adapters.sqlite_schema import VERSION
 from agent.clock import Clock
 from agent.host.reading import Known, Reading, Unknown
 from agent.preflight.surroundings import Access, Rights, State, Sync, Unit

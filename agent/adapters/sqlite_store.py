@@ -21,24 +21,25 @@ from agent.action.operation import Operation
 from agent.action.record import Deployment
 from agent.action.store import Event, StoreTrouble
 from agent.adapters.plan_files import PlanFiles
+from agent.adapters.sqlite_schema import VERSION, bring_up, version_of
 
 T = TypeVar("T")
-VERSION = 1
 KEPT_EVENTS = 20_000
 KEPT_OPERATIONS = 500
-
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS deployment (slug TEXT PRIMARY KEY, record TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS plan (plan_id TEXT PRIMARY KEY, slug TEXT NOT NULL, at REAL NOT NULL, plan TEXT NOT NULL);
-CREATE INDEX IF NOT EXISTS plan_slug ON plan (slug, at);
-CREATE TABLE IF NOT EXISTS operation (id TEXT PRIMARY KEY, slug TEXT NOT NULL, created REAL NOT NULL,
-  state TEXT NOT NULL, operation TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS event (seq INTEGER PRIMARY KEY AUTOINCREMENT, at REAL NOT NULL, slug TEXT NOT NULL,
-  kind TEXT NOT NULL, text TEXT NOT NULL, data TEXT NOT NULL);
-CREATE INDEX IF NOT EXISTS event_slug ON event (slug, seq);
-CREATE TABLE IF NOT EXISTS learned (slug TEXT NOT NULL, key TEXT NOT NULL, value REAL NOT NULL, at REAL NOT NULL,
-  PRIMARY KEY (slug, key));
-"""
+FORGET_OPERATIONS = (
+    "DELETE FROM operation WHERE state != 'running' AND created < "
+    "(SELECT created FROM operation ORDER BY created DESC LIMIT 1 OFFSET ?)"
+)
+# a query asks only for what is wanted: an `OR ? IS NULL` would keep SQLite from every index
+OPERATIONS = {
+    (False, False): "SELECT operation FROM operation ORDER BY created",
+    (True, False): "SELECT operation FROM operation WHERE slug = ? ORDER BY created",
+    (False, True): "SELECT operation FROM operation WHERE state = 'running' ORDER BY created",
+    (True, True): "SELECT operation FROM operation WHERE state = 'running' AND slug = ? ORDER BY created",
+}
+"""By whether one deployment is asked about, and open ones alone."""
+EVENTS = "SELECT seq, at, slug, kind, text, data FROM event WHERE seq > ? ORDER BY seq DESC LIMIT ?"
+EVENTS_OF_ONE = "SELECT seq, at, slug, kind, text, data FROM event WHERE slug = ? AND seq > ? ORDER BY seq DESC LIMIT ?"
 
 
 class StateTrouble(StoreTrouble):
@@ -55,14 +56,18 @@ class NewerState(StateTrouble):
     message = (
         "cannot use the state file {path}: a newer recipe-agent wrote it (version {found}, this one knows {known})"
     )
-    hint = "install that version again, or move the file away to start from nothing"
+    hint = (
+        "install that version again; or put {path}.version-{known}, which it kept of the file of before, in its place "
+        "(what was done since is lost); or move the file away to start from nothing"
+    )
 
 
 class SqliteStore:
     """The state file. WAL, so that a kill leaves the old or the new; every call runs on the store's own thread.
 
-    `owner`: the one agent that holds the lock of the state folder. It alone moves a damaged file aside; a command that
-    only reads is told of the damage.
+    `owner`: the one agent that holds the lock of the state folder. It alone makes the file, brings it to a newer
+    version and moves a damaged one aside. A command that only reads changes nothing: it is told of damage, and reads an
+    older version from a copy in memory.
     """
 
     def __init__(self, path: Path, *, owner: bool = False) -> None:
@@ -92,7 +97,7 @@ class SqliteStore:
     def _opened(self) -> sqlite3.Connection:
         """The state file, sound; for its owner a new one with the kept plans where it is damaged or gone."""
         if not self._owner:
-            return _open(self._path)
+            return _read_only(self._path)
         lost = self._path.exists() and damage(self._path)
         if lost:
             aside = move_aside(self._path)
@@ -142,11 +147,7 @@ class SqliteStore:
 
         def write(db: sqlite3.Connection) -> None:
             db.execute("REPLACE INTO operation VALUES (?, ?, ?, ?, ?)", row)
-            db.execute(
-                "DELETE FROM operation WHERE state != 'running' AND id NOT IN "
-                "(SELECT id FROM operation ORDER BY created DESC LIMIT ?)",
-                (KEPT_OPERATIONS,),
-            )
+            db.execute(FORGET_OPERATIONS, (KEPT_OPERATIONS - 1,))
 
         await self._run(write)
 
@@ -156,11 +157,8 @@ class SqliteStore:
         return None if row is None else operation_from_json(json.loads(row[0]))
 
     async def operations(self, slug: str | None = None, *, open_only: bool = False) -> tuple[Operation, ...]:
-        query = (
-            "SELECT operation FROM operation WHERE (?1 IS NULL OR slug = ?1) AND (NOT ?2 OR state = 'running') "
-            "ORDER BY created"
-        )
-        rows = await self._run(lambda db: db.execute(query, (slug, open_only)).fetchall())
+        query, given = OPERATIONS[slug is not None, open_only], () if slug is None else (slug,)
+        rows = await self._run(lambda db: db.execute(query, given).fetchall())
         return tuple(operation_from_json(json.loads(row[0])) for row in rows)
 
     async def add_event(self, event: Event) -> Event:
@@ -176,11 +174,8 @@ class SqliteStore:
         return replace(event, seq=await self._run(write))
 
     async def events(self, slug: str | None = None, *, after: int = 0, limit: int = 200) -> tuple[Event, ...]:
-        query = (
-            "SELECT seq, at, slug, kind, text, data FROM event WHERE seq > ?1 AND (?2 IS NULL OR slug = ?2) "
-            "ORDER BY seq DESC LIMIT ?3"
-        )
-        rows = await self._run(lambda db: db.execute(query, (after, slug, limit)).fetchall())
+        query, given = (EVENTS, (after, limit)) if slug is None else (EVENTS_OF_ONE, (slug, after, limit))
+        rows = await self._run(lambda db: db.execute(query, given).fetchall())
         return tuple(
             Event(seq=seq, at=at, slug=owner, kind=kind, text=text, data=json.loads(data))
             for seq, at, owner, kind, text, data in reversed(rows)
@@ -233,17 +228,47 @@ def move_aside(path: Path) -> Path:
 
 
 def _open(path: Path) -> sqlite3.Connection:
+    """For its owner: made where it is not there, brought to the newest version."""
     path.parent.mkdir(parents=True, exist_ok=True)
     db = sqlite3.connect(path, timeout=5.0, check_same_thread=False)
-    db.execute("PRAGMA journal_mode = WAL")
-    # NORMAL loses nothing to a kill of the agent; FULL also keeps the last step through a power cut, which is a
-    # reboot, after which what should run is started again whatever the last step was
-    db.execute("PRAGMA synchronous = NORMAL")
-    found = int(db.execute("PRAGMA user_version").fetchone()[0])
-    if found > VERSION:
+    try:
+        db.execute("PRAGMA journal_mode = WAL")
+        # NORMAL loses nothing to a kill of the agent; FULL also keeps the last step through a power cut, which is a
+        # reboot, after which what should run is started again whatever the last step was
+        db.execute("PRAGMA synchronous = NORMAL")
+        _no_newer(db, path)
+        bring_up(db, path)
+    except BaseException:
         db.close()
-        raise NewerState(path=path, found=found, known=VERSION)
-    db.executescript(SCHEMA)
-    db.execute(f"PRAGMA user_version = {VERSION}")
-    db.commit()
+        raise
     return db
+
+
+def _read_only(path: Path) -> sqlite3.Connection:
+    """For a command beside the agent, or without one: what is not there is read as an empty state."""
+    found = _nothing()
+    if not path.exists() or path.stat().st_size == 0:
+        bring_up(found, None)
+        return found
+    db = sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True, timeout=5.0, check_same_thread=False)
+    try:
+        _no_newer(db, path)
+        if version_of(db) == VERSION:
+            db.execute("PRAGMA query_only = ON")
+            return db
+        db.backup(found)
+    except BaseException:
+        db.close()
+        raise
+    db.close()
+    bring_up(found, None)
+    return found
+
+
+def _nothing() -> sqlite3.Connection:
+    return sqlite3.connect(":memory:", check_same_thread=False)
+
+
+def _no_newer(db: sqlite3.Connection, path: Path) -> None:
+    if (found := version_of(db)) > VERSION:
+        raise NewerState(path=path, found=found, known=VERSION)
