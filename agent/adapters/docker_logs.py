@@ -6,6 +6,7 @@ import re
 import struct
 from collections.abc import Iterable, Iterator
 
+from agent.adapters.docker_repeats import Repeats
 from agent.adapters.docker_views import seconds_of
 from agent.container.log_text import split
 from agent.container.port import LogLine
@@ -31,15 +32,18 @@ def frames(chunks: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
             del buffer[:end]
 
 
-def lines(chunks: Iterable[bytes]) -> Iterator[LogLine]:
-    """Clean lines with the times that the Engine noted (`timestamps=1`).
+def lines(chunks: Iterable[bytes], repeats: Repeats | None = None) -> Iterator[LogLine]:
+    """Clean lines with the times that the Engine noted (`timestamps=1`), without those that `repeats` knows.
 
-    The Engine cuts lines of more than 16 KiB into several frames, each with a time of its own, only the last with an
-    end; those of stdout and stderr may alternate.
+    The Engine cuts lines of more than 16 KiB into several frames, each with a time, only the last with an end; those of
+    stdout and stderr may alternate.
     """
     pending: dict[int, tuple[bytes, float | None]] = {}
     for stream, payload in frames(chunks):
         found = _STAMP.match(payload)
+        begins = stream not in pending  # the pieces of one line may have one time
+        if found and begins and repeats and not repeats.is_new(found.group(1), stream, payload[found.end() :]):
+            continue
         at = seconds_of(found.group(1).decode("ascii")) if found else None
         text = pending.pop(stream, (b"", None))[0] + (payload[found.end() :] if found else payload)
         if text.endswith(b"\n") or len(text) >= LONGEST_LINE:

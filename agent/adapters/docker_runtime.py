@@ -33,6 +33,7 @@ from agent.adapters.docker_errors import (
 )
 from agent.adapters.docker_logs import frames, lines
 from agent.adapters.docker_pull import START, fold
+from agent.adapters.docker_repeats import Repeats
 from agent.container.port import (
     LABEL_RECIPE,
     ContainerSpec,
@@ -102,7 +103,7 @@ class DockerRuntime:
 
         def read(stream: Stream[LogLine]) -> Iterator[LogLine]:
             response = self._calls.get(f"/containers/{container_id}/logs", params, STREAM_SILENCE_S)
-            return lines(stream.hold(response).iter_content(None))
+            return lines(stream.hold(response).iter_content(None), Repeats(time.time))
 
         async with aclosing(self._informs("follow a log", read)) as found:
             async for line in found:

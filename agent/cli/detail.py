@@ -26,6 +26,7 @@ BLIND = {
     "kv_usage": "how full the KV cache is",
     "process_start": "when its process began",
     "connections": "its clients' connections",
+    "log": "its log",
 }
 
 

@@ -24,6 +24,7 @@ from agent.clock import Clock
 from agent.container.port import ContainerView, Runtime
 from agent.daemon.drill import Drills
 from agent.daemon.fleet import Fleet
+from agent.daemon.follow import on_and_on
 from agent.daemon.notify import Notifier
 from agent.daemon.shown import ShownBoards, clean_board, clean_event, clean_operation
 from agent.daemon.verification import Verifier, VerifyTerms
@@ -279,7 +280,7 @@ class DaemonDesk:
                     yield line.text
             since = next((line.at for line in reversed(lines) if line.at is not None), since)
         if request.follow:
-            async for line in runtime.follow(container, since):
+            async for line in on_and_on(runtime, container, since):
                 yield line.text
 
     async def deployed_plan(self, slug: str) -> Mapping[str, Any]:

@@ -189,6 +189,7 @@ class Observer:
             taken.sample,
             log=events,
             log_lines=lines,
+            log_unread=Missed(Miss.BROKEN, self._follower.unread) if self._follower.unread else None,
             xids=tuple(self._xids),
             canary=self._canary,
             canary_out=self._canary_task is not None,
@@ -228,18 +229,27 @@ class Observer:
         if (
             verdict.state in SERVES
             and self._trial is None
+            and not self._unproven
             and self.endpoint is not None
             and self.plan.engine is not None
         ):
             trial = self._try(self.endpoint, self.plan.engine)
             self._trial = asyncio.create_task(trial, name="acceptance")
-        return hold_back(verdict, self._shown)
+        return hold_back(verdict, self._shown, self._unproven)
 
     async def _try(self, endpoint: Endpoint, engine: EngineLaunch) -> None:
         applicant = Applicant(endpoint, engine, self._dialect.read_metrics, self._follower.tail.unseen)
         found = await accept(self._eyes.sources.probe, applicant, self.plan.acceptance, secrets.token_hex(8))
+        if not found.ok and self._unproven:
+            self._trial = None  # it is tried again when its log can be read
+            return
         self._shown = (found.ok, found.why)
         self._eyes.wake()
+
+    @property
+    def _unproven(self) -> str:
+        """Why lines of the log that are wanted cannot be told to be there, nor to be missing."""
+        return self._follower.unread if self._follower.tail.unseen() else ""
 
     async def _stop(self, container: ContainerView | None, record: Deployment) -> StopRequest | None:
         """Who asked for the exit, or for the end that the engine prepares: asked soon, since a runtime forgets."""

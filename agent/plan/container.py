@@ -61,9 +61,30 @@ def bounded_log(body: Mapping[str, Any], logs: Logs) -> Edited:
         driver, options = "", {}
     if driver != "journald":
         driver = driver or "json-file"
-        options = {"max-size": str(logs.engine_max_size), "max-file": str(logs.engine_max_files)} | options
+        options = {
+            **_bounds(driver, options, logs),
+            **{name: text for name, text in options.items() if not _open(name, text)},
+        }
     host["LogConfig"] = {"Type": driver, "Config": options}
     return Edited({**body, "HostConfig": host}, warnings)
+
+
+def _open(name: str, text: str) -> bool:
+    """A size that bounds nothing (json-file's own default)."""
+    return name == "max-size" and text in ("", "-1")
+
+
+def _bounds(driver: str, options: Mapping[str, str], logs: Logs) -> dict[str, str]:
+    """The site's bounds, such that the Engine takes them: it refuses to compress where only one file is kept.
+
+    `local` compresses unless it is told not to, json-file only where its author asks for it.
+    """
+    bounds = {"max-size": str(logs.engine_max_size), "max-file": str(logs.engine_max_files)}
+    if logs.engine_max_files > 1:
+        return bounds
+    if driver == "local":
+        return bounds | {"compress": "false"}
+    return bounds | ({"max-file": "2"} if options.get("compress") == "true" else {})
 
 
 def with_environment(body: Mapping[str, Any], env: Mapping[str, Fact[str]]) -> dict[str, Any]:

@@ -56,6 +56,7 @@ def sample_of(line: Mapping[str, Any], dialect: Dialect | None) -> Sample:
         gpus=cards_of(line.get("gpus")),
         log=events,
         log_lines=one(int, line.get("log_lines", count)),
+        log_unread=missed_of(mapping(line["log_unread"], "log_unread")) if line.get("log_unread") else None,
         xids=tuple(xid_of(entry) for entry in listed(line.get("xids", []), "xids")),
         canary=answer_of(line.get("canary")),
         canary_out=one(bool, line.get("canary_out", False)),

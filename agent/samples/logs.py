@@ -29,6 +29,8 @@ class LogTail:
     """Seconds of the epoch at which the engine was known to be ready; None for one that starts before our eyes."""
     count: int = 0
     """Lines since the last `take`, those left out that the agent's own probes cause."""
+    total: int = 0
+    """All lines so far."""
     last_at: float | None = None
     """Time of the newest line, to go on from after the stream broke."""
 
@@ -37,6 +39,7 @@ class LogTail:
         if len(line.text) > LONGEST_LINE:
             line = LogLine(line.text[:LONGEST_LINE] + " …", line.at)
         self.lines.append(line)
+        self.total += 1
         self.seen.update(words for words in self.wanted if words in line.text)
         self.count += 0 if is_echo(line.text) else 1
         self.last_at = line.at if line.at is not None else self.last_at

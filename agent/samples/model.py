@@ -126,6 +126,8 @@ class Sample:
     """What the log said since the last sample."""
     log_lines: int = 0
     """Lines written since the last sample, meaningful or not."""
+    log_unread: Missed | None = None
+    """Why its log cannot be read now: then that it says nothing means nothing."""
     xids: tuple[Xid, ...] = ()
     canary: Canary | None = None
     """A canary that ended since the last sample."""

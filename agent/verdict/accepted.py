@@ -16,17 +16,19 @@ def wants(acceptance: Acceptance) -> bool:
     return bool(acceptance.stream_tokens or acceptance.log_lines or acceptance.counters)
 
 
-def hold_back(verdict: Verdict, shown: tuple[bool, str] | None) -> Verdict:
+def hold_back(verdict: Verdict, shown: tuple[bool, str] | None, unread: str = "") -> Verdict:
     """`verdict` of an engine whose acceptance is open: `shown` is its outcome, None while it is being tried.
+
+    `unread`: why its log cannot be read though lines of it are wanted; then it is not tried.
 
     One that does not show what is wanted is given up: the same launch would show the same again.
     """
     if verdict.state not in SERVES:
         return verdict
     if shown is None:
-        return replace(
-            verdict, state=Judged.STARTING, kind="", phase="acceptance", why=f"serves, and is tried: {verdict.why}"
-        )
+        tried = f"cannot be tried, since its log cannot be read: {unread}" if unread else "is tried"
+        why = f"serves, and {tried}: {verdict.why}"
+        return replace(verdict, state=Judged.STARTING, kind="", phase="acceptance", why=why)
     ok, why = shown
     if ok:
         return verdict

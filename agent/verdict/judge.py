@@ -69,9 +69,12 @@ def judge(window: Window, watch: Watch, engine: EngineLaunch | None = None) -> V
 
 def blind_signals(case: Case) -> tuple[str, ...]:
     """Signals that could not be had in this sample; never health, and never hidden."""
-    if case.container is None or not case.container.running or case.window.ready is None:
-        return ()
     sample, marks = case.last, case.marks
+    if case.container is None or not case.container.running:
+        return ()
+    unread = ("log",) if sample.log_unread is not None else ()
+    if case.window.ready is None:
+        return unread
     missed = {
         "metrics": case.blind,
         "connections": isinstance(sample.connections, Missed),
@@ -81,4 +84,4 @@ def blind_signals(case: Case) -> tuple[str, ...]:
     }
     trusted = case.clients_trusted and not marks.clients.pooled
     found = [name for name, lost in missed.items() if lost]
-    return tuple(dict.fromkeys((*found, *(() if trusted else ("connections",)), *marks.blind)))
+    return tuple(dict.fromkeys((*found, *unread, *(() if trusted else ("connections",)), *marks.blind)))

@@ -40,7 +40,7 @@ def judge(case: Case) -> Verdict | None:
         limit = say(case.watch.start_limit.value)
         return stuck(case, f"not ready after {say(case.age)}, past the launch's own limit of {limit}")
     still = case.since(case.marks.effort.moved or case.marks.since)
-    if still >= allowance(case):
+    if still >= allowance(case) and case.last.log_unread is None:  # else it may be writing all the time
         return stuck(case, f"nothing moved for {say(still)} while it {phrase(case)}: no log, disk, processor or cards")
     return starting(case)
 
@@ -77,6 +77,8 @@ def starting(case: Case) -> Verdict:
     remaining = left(case)
     soon = f", about {say(remaining)} left" if remaining and not slow else ""
     why = f"{phrase(case)}{percent}, {say(case.age)}{of}{', slow but it moves' if slow else ''}{soon}{told}"
+    if case.last.log_unread is not None:
+        why += "; its log cannot be read, so whether it moves is not known"
     return Verdict(
         Judged.STARTING,
         why,

@@ -110,7 +110,8 @@ def spinning(case: Case) -> Verdict | None:
 def at_rest(case: Case) -> bool:
     """No line of log for a minute, no processor time, no card at work: all known."""
     wrote = case.marks.effort.wrote
-    silent = wrote is None or case.now - wrote >= case.watch.suspect.value
+    told = case.last.log_unread is None  # a log that cannot be read is not a silent one
+    silent = told and (wrote is None or case.now - wrote >= case.watch.suspect.value)
     looked = isinstance(case.last.activity, Activity)
     return silent and looked and cards.quiet(case) and not cards.working(case) and not case.compiling
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,9 +10,12 @@ import pytest
 
 from agent.action import commands
 from agent.action.record import State
-from agent.container.port import ContainerView, RunState, StopRequest
-from agent.container.trouble import RuntimeSilent, RuntimeUnreachable
+from agent.container.port import ContainerView, LogLine, RunState, StopRequest
+from agent.container.trouble import RuntimeRejected, RuntimeSilent, RuntimeUnreachable
 from agent.errors import RuntimeTrouble
+from agent.metrics import names
+from agent.metrics.render import shown
+from agent.metrics.snapshot import Snapshot
 from tests.daemon.engines import Behaviour
 from tests.daemon.stage import Stage, deploy, plan_of
 
@@ -153,6 +157,31 @@ async def test_a_removal_that_hangs_is_tried_again_and_then_needs_a_person(tmp_p
     assert "the removal of demo hangs" in stage.told()
     assert sum(call[0] == "hung" for call in stage.world.calls) > 3
     assert stage.creates() == 1
+    await stage.leave()
+
+
+async def test_a_log_that_cannot_be_read_is_unknown_and_no_fault(tmp_path: Path) -> None:
+    """Its driver keeps none: the engine serves, what cannot be seen is told, and nothing is done about it."""
+    stage = Stage(tmp_path)
+    await deploy(stage, plan_of("demo", "plan-1"))
+    assert stage.agent is not None
+    runtime = stage.agent.fleet.loops["demo"]._rooms.runtime
+    no = RuntimeRejected(action="follow a log", why="configured logging driver does not support reading")
+
+    async def follow(container_id: str, since: float | None) -> AsyncIterator[LogLine]:
+        raise no
+        yield LogLine("never")
+
+    runtime.follow = follow  # type: ignore[method-assign]
+    await stage.run(stage.runs(generation=1))
+    await turns(stage, 60)
+    assert stage.runs(generation=1)()
+    board = stage.agent.fleet.boards["demo"]
+    assert board.verdict is not None
+    assert "log" in board.verdict.blind
+    rows = {family.name: rows for family, rows in shown(Snapshot(version="1", boards=(board,)))}
+    assert (("demo", "log"), 1.0) in rows[names.BLIND.name]
+    assert stage.incidents == []
     await stage.leave()
 
 

@@ -29,6 +29,7 @@ FULL = Sample(
     gpus=(GpuSample("GPU-1", 0.5, 300.0, 1 << 30, 60.0, 0, lost=True),),
     log=(LogEvent("Loading", phase=Phase.LOAD, ratio=0.5, jit=True),),
     log_lines=3,
+    log_unread=Missed(Miss.BROKEN, "no such file"),
     xids=(Xid("GPU-1", 79, "off the bus"),),
     canary=Canary(False, 30.0, "no answer", timed_out=True),
     canary_out=True,

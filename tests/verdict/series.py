@@ -106,6 +106,7 @@ class World:
     health: Health | Missed | None = field(default_factory=lambda: Health(200, 0.01))
     scrape: EngineReading | Missed | None = None
     """Instead of what `ranks` say."""
+    log_unread: Missed | None = None
     ping: Pong | Missed | None = None
     cores: float = 0.01
     """Processor load of all its processes."""
@@ -305,6 +306,7 @@ def sample_of(
         gpus=gpus_of(world),
         log=tuple(event for event in events if event is not None),
         log_lines=sum(1 for line in lines if isinstance(line, LogEvent) or not is_echo(line)),
+        log_unread=world.log_unread,
         xids=tuple(Xid(CARD, number) for number in xids),
         canary=answer,
         canary_out=out,

@@ -29,6 +29,13 @@ def test_only_a_serving_engine_is_held_back(
     assert found.remedy is remedy
 
 
+def test_what_cannot_be_looked_for_is_neither_seen_nor_missing() -> None:
+    """Lines of a log that cannot be read: not ready, and nothing is given up."""
+    found = hold_back(Verdict(Judged.READY, "ready"), None, "no such file")
+    assert (found.state, found.remedy, found.phase) == (Judged.STARTING, Remedy.NONE, "acceptance")
+    assert "its log cannot be read: no such file" in found.why
+
+
 def test_a_profile_that_wants_nothing_holds_nothing_back() -> None:
     """No acceptance, no trial."""
     assert not wants(Acceptance())

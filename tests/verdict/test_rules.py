@@ -477,6 +477,44 @@ def test_the_windows_are_longer_while_kernels_are_new():
     assert found.at == 290 + 180 + 120
 
 
+UNREAD = Missed(Miss.BROKEN, "no such file")
+
+
+@pytest.mark.parametrize("unread", [None, UNREAD])
+def test_a_log_that_cannot_be_read_is_not_a_silent_one(unread):
+    """Nothing of it answers and nothing moves that can be seen: soon dead where the log is known to be silent too, else
+    only after the longest prefill, with a canary that failed."""
+
+    def script(world: World, at: float) -> None:
+        world.log_unread = unread
+        world.scrape = world.health = Missed(Miss.TIMEOUT, "no answer within 2 s")
+        world.load, world.power, world.cores = 0.0, IDLE_W, 0.0
+        world.canary = lambda asked: None
+
+    ticks = play(s.then(script), 1200)
+    found = first_fault(ticks)
+    assert found is not None
+    assert (found.verdict.kind, found.at - s.FAULT) == ("unresponsive", 450.0 if unread else 120.0)
+    before = next(tick.verdict for tick in reversed(ticks) if tick.at < found.at)
+    assert before.state is Judged.UNOBSERVABLE
+    assert ("log" in before.blind) is (unread is not None)
+
+
+@pytest.mark.parametrize("unread", [None, UNREAD])
+def test_a_start_without_a_readable_log_is_not_said_to_stand_still(unread):
+    """It may write all the time; that it cannot be told is told."""
+
+    def script(world: World, at: float) -> None:
+        world.scrape = world.health = Missed(Miss.REFUSED, "connection refused")
+        world.load, world.power, world.cores, world.log_unread = 0.0, IDLE_W, 0.0, unread
+
+    ticks = Series(script, 1500, ready_since=None).play()
+    assert (first_fault(ticks) is not None) is (unread is None)
+    if unread is not None:
+        assert "its log cannot be read" in ticks[-1].verdict.why
+        assert ticks[-1].verdict.blind == ("log",)
+
+
 def test_cards_and_processor_at_rest_are_a_second_sign():
     def script(world: World, at: float) -> None:
         s.hang(world, at)
