@@ -63,7 +63,15 @@ def timeless(record: Deployment) -> Deployment:
     down, fault = record.takedown, record.fault
     if down is not None:
         down = replace(
-            down, begun=None, term_at=None, kill_at=None, remove_at=None, removed_at=None, orphans_ended_at=None
+            down,
+            begun=None,
+            term_at=None,
+            kill_at=None,
+            unseen_at=None,
+            remove_at=None,
+            asked_at=None,
+            removed_at=None,
+            orphans_ended_at=None,
         )
     if fault is not None:
         fault = replace(fault, abort_at=None)

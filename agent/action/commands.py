@@ -120,7 +120,12 @@ def supervise(record: Deployment, mode: Supervision) -> Deployment:
 def down(record: Deployment, reason: Reason, why: str, drain_s: float | None, now: float) -> Deployment:
     """Begin a take-down, or turn the one that is under way to a new purpose."""
     if record.takedown is not None:
-        return replace(record, takedown=replace(record.takedown, reason=reason, why=why, drain_s=drain_s))
+        # asked anew, what hangs has its whole time again before a person is called
+        again = replace(record.takedown, reason=reason, why=why, drain_s=drain_s)
+        if again.stuck:
+            again = replace(again, stuck=False, unseen_at=None, remove_at=None, asked_at=None)
+            record = record.at(State.STOPPING, why, now)
+        return replace(record, takedown=again)
     record = replace(record, takedown=Takedown(reason, why, drain_s=drain_s), fault=None)
     return record.at(State.STOPPING, why, now)
 

@@ -22,7 +22,7 @@ from agent.action.model import (
 )
 from agent.action.record import RESTING, Deployment, Desired, Fault, Reason, State, Supervision
 from agent.action.seen import Seen
-from agent.action.takedown import take_down
+from agent.action.takedown import take_down, unseen
 from agent.container.port import ContainerView, RunState
 from agent.engines.model import FailureClass
 from agent.verdict.model import Judged, Remedy, Verdict
@@ -34,6 +34,8 @@ ABORT_RECHECK_S = 15.0
 def decide(record: Deployment, seen: Seen) -> Step:
     """The one step of this tick, with its sentence."""
     if seen.unreachable is not None:
+        if record.takedown is not None:
+            return unseen(record.takedown, seen.unreachable, seen)
         return Nothing(f"cannot look: {seen.unreachable}")
     if record.takedown is not None:
         return take_down(record, record.takedown, seen)

@@ -131,6 +131,13 @@ class Settle:
 
 
 @dataclass(frozen=True, slots=True)
+class Stuck:
+    """A take-down that hangs in the runtime: a person is needed, and it goes on by itself should that come back."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class RollBack:
     """The plan never became ready: back to the one that last did."""
 
@@ -178,6 +185,7 @@ Step = (
     | Remove
     | Wait
     | Settle
+    | Stuck
     | RollBack
     | Yield
     | BringBack

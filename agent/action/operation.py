@@ -82,15 +82,20 @@ def follow_start(operation: Operation, record: Deployment, now: float) -> Operat
         return end(operation, now)
     if record.desired is not Desired.RUNNING:
         return fail(operation, f"it was asked to be {record.desired.value} meanwhile: {record.why}", now)
-    if record.state in (State.FAILED, State.QUARANTINED) and record.takedown is None:
+    if record.state in (State.FAILED, State.QUARANTINED) and hangs_or_rests(record):
         return fail(operation, record.why, now)
     return replace(operation, progress={**operation.progress, "state": record.state.value, "text": record.why})
 
 
 def follow_down(operation: Operation, record: Deployment, now: float) -> Operation:
-    if record.state is State.QUARANTINED and record.takedown is None:
+    if record.state is State.QUARANTINED and hangs_or_rests(record):
         return fail(operation, record.why, now)
     return replace(operation, progress={**operation.progress, "state": record.state.value, "text": record.why})
+
+
+def hangs_or_rests(record: Deployment) -> bool:
+    """Nothing moves: who waits is told. A take-down that hangs goes on by itself all the same."""
+    return record.takedown is None or record.takedown.stuck
 
 
 def at_rest(record: Deployment) -> bool:

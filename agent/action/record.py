@@ -98,8 +98,13 @@ class Takedown:
     kill_at: float | None = None
     cut: int | None = None
     """Connections that were still there when TERM was sent."""
+    unseen_at: float | None = None
+    """Since when the runtime does not let it be looked at."""
     remove_at: float | None = None
-    """When its removal was first asked for."""
+    """When its removal was first asked for, `asked_at` when last."""
+    asked_at: float | None = None
+    stuck: bool = False
+    """The runtime hangs over it, and a person was told."""
     removed_at: float | None = None
     members: tuple[tuple[int, int], ...] = ()
     """Pid and start time (clock ticks since boot) of the container's processes when it was asked to end."""

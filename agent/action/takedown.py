@@ -12,6 +12,7 @@ from agent.action.model import (
     Settle,
     Signal,
     Step,
+    Stuck,
     Sweep,
 )
 from agent.action.record import Deployment, Reason, State, Takedown
@@ -19,6 +20,8 @@ from agent.action.seen import Seen
 from agent.container.port import ContainerView, RunState
 
 NAMED = 5
+ASK_AGAIN_S = 60.0
+"""How often a removal that hangs is asked for again: an Engine that was restarted has forgotten the first one."""
 ALIVE = frozenset({RunState.RUNNING, RunState.PAUSED, RunState.RESTARTING})
 
 
@@ -44,9 +47,8 @@ def end_container(down: Takedown, container: ContainerView, seen: Seen) -> Step:
     if container.state not in ALIVE:
         if seen.survivors:
             return end_survivors(down, seen)
-        if hangs(down, seen):
-            return Settle(State.QUARANTINED, stuck_removal(container))
-        return Remove(container.id, f"generation {container.generation} has exited: saves its log and removes it")
+        why = f"generation {container.generation} has exited: saves its log and removes it"
+        return remove(down, container, seen, why)
     if (waits := drains(down, seen)) is not None:
         return waits
     return end_process(down, container, seen)
@@ -90,25 +92,53 @@ def end_process(down: Takedown, container: ContainerView, seen: Seen) -> Step:
 
 def wait_for_removal(down: Takedown, container: ContainerView, seen: Seen) -> Step:
     """`docker rm` can hang: bounded, then a person."""
-    left = seen.watch.release.value - (seen.now.mono - (down.remove_at or begun(down, seen)))
+    since = down.remove_at if down.remove_at is not None else begun(down, seen)
+    left = seen.watch.release.value - (seen.now.mono - since)
     if left > 0:
         return Nothing(f"waits {left:.0f} s more for the removal of {container.name}")
-    return Settle(State.QUARANTINED, stuck_removal(container))
+    return hangs(down, stuck_removal(container, seen.now.mono - since))
 
 
-def hangs(down: Takedown, seen: Seen) -> bool:
-    """It was asked for again and again, and the container is still there."""
-    return down.remove_at is not None and seen.now.mono - down.remove_at >= seen.watch.release.value
+def remove(down: Takedown, container: ContainerView, seen: Seen, why: str) -> Step:
+    """Asked for again and again for as long as a release may take, then now and then."""
+    now = seen.now.mono
+    if down.remove_at is None or now - down.remove_at < seen.watch.release.value:
+        return Remove(container.id, why)
+    if down.stuck and (down.asked_at is None or now - down.asked_at >= ASK_AGAIN_S):
+        return Remove(container.id, f"asks again for the removal of {container.name}, which hangs")
+    return hangs(down, stuck_removal(container, now - down.remove_at))
 
 
-def stuck_removal(container: ContainerView) -> str:
-    return f"the removal of {container.name} hangs: look at dmesg, restart Docker or reboot the host"
+def hangs(down: Takedown, why: str) -> Step:
+    """Told once; nothing is started meanwhile, and when it comes back the take-down goes on."""
+    return Nothing(why) if down.stuck else Stuck(why)
+
+
+def stuck_removal(container: ContainerView, seconds: float) -> str:
+    return (
+        f"the removal of {container.name} (docker rm) has not been answered for {seconds:.0f} s; nothing is started "
+        "beside it, and it goes on by itself once that is gone: look at dmesg and journalctl -u docker, restart Docker "
+        "or reboot the host"
+    )
+
+
+def unseen(down: Takedown, trouble: str, seen: Seen) -> Step:
+    """The runtime does not let it be looked at: an Engine that hangs over one container answers for the others."""
+    seconds = seen.now.mono - (down.unseen_at if down.unseen_at is not None else seen.now.mono)
+    if seconds < seen.watch.release.value:
+        return Nothing(f"cannot look for {seconds:.0f} s while it is taken down: {trouble}")
+    why = (
+        f"its container could not be looked at for {seconds:.0f} s while it is taken down ({trouble}); nothing is "
+        "started beside it, and it goes on by itself once it can be: journalctl -u docker, restart Docker or reboot "
+        "the host"
+    )
+    return hangs(down, why)
 
 
 def end_leftover(down: Takedown, leftover: ContainerView, seen: Seen) -> Step:
     """An older generation of the same deployment that a kill of the agent left behind."""
     if leftover.state not in ALIVE:
-        return Remove(leftover.id, f"removes the leftover of generation {leftover.generation}")
+        return remove(down, leftover, seen, f"removes the leftover of generation {leftover.generation}")
     if down.kill_at is None or seen.now.mono - down.kill_at < seen.watch.kill.value:
         return Signal(leftover.id, "KILL", f"ends the leftover of generation {leftover.generation}")
     return Settle(State.QUARANTINED, f"the leftover {leftover.name} cannot be ended: look at dmesg and reboot the host")

@@ -27,6 +27,7 @@ from agent.action.model import (
     Start,
     Step,
     Stop,
+    Stuck,
     Sweep,
     Wait,
 )
@@ -67,7 +68,10 @@ def look(record: Deployment, seen: Seen, elapsed: float) -> Deployment:
     """Take the verdict into the record. `elapsed` is seconds since the last look, for the proof of health."""
     verdict = seen.verdict
     if seen.unreachable is not None:
-        if record.takedown is not None or record.state in RESTING:
+        if record.takedown is not None:
+            since = record.takedown.unseen_at if record.takedown.unseen_at is not None else seen.now.mono
+            return replace(record, takedown=replace(record.takedown, unseen_at=since))
+        if record.state in RESTING:
             return record
         return record.at(State.UNOBSERVABLE, f"cannot look: {seen.unreachable}", seen.now.wall)
     if seen.shared:
@@ -96,6 +100,16 @@ def look_down(record: Deployment, down: Takedown, seen: Seen) -> Deployment:
     """A person's stop begins without a look: its clock starts here, and what runs is noted before anything is sent."""
     if down.begun is None:
         down = replace(down, begun=seen.now.mono)
+    gone = seen.container is None and not seen.leftovers
+    if down.stuck and (gone or down.unseen_at is not None):
+        why = "the container is gone" if gone else "the container can be looked at again"
+        record = record.at(State.RELEASING if gone else State.STOPPING, f"{why}: goes on", seen.now.wall)
+        down = replace(down, stuck=False)
+    if down.unseen_at is not None:
+        # what was sent and never seen to arrive is sent again, with its whole time to take effect
+        down = replace(down, unseen_at=None, kill_at=None, remove_at=None, asked_at=None, orphans_ended_at=None)
+    if gone and down.removed_at is None:
+        down = replace(down, removed_at=seen.now.mono)
     if down.container is None and record.container is not None:
         down = replace(down, members=seen.members, container=record.container)
     return replace(record, takedown=down)
@@ -157,7 +171,9 @@ def intend(record: Deployment, step: Step, seen: Seen) -> Deployment:
         case Signal(name=name):
             return signalled(record, name, seen)
         case Remove():
-            return with_down(record, remove_at=seen.now.mono)
+            asked = with_down(record, remove_at=seen.now.mono)
+            down = asked.takedown
+            return replace(asked, takedown=replace(down, asked_at=seen.now.mono)) if down else asked
         case EndOrphans():
             return with_down(record, orphans_ended_at=seen.now.mono)
         case Preflight():
@@ -247,6 +263,8 @@ def finish(record: Deployment, step: Step, outcome: Outcome, seen: Seen, jitter:
             return gone.at(State.RELEASING, step.why, now)
         case Released():
             return released(record, step, seen, jitter)
+        case Stuck() if record.takedown is not None:
+            return replace(record, takedown=replace(record.takedown, stuck=True)).at(State.QUARANTINED, step.why, now)
         case RollBack(plan_id=plan_id):
             return rolled_back(record, plan_id, step.why, seen)
         case BringBack():

@@ -24,6 +24,7 @@ from agent.action.model import (
     Settle,
     Start,
     Step,
+    Stuck,
     Wait,
 )
 from agent.action.record import RESTING, Deployment
@@ -48,9 +49,11 @@ from agent.verdict.model import Verdict
 log = structlog.get_logger()
 
 DOWN_PERIOD_S = 0.5
+STUCK_PERIOD_S = 5.0
+"""Between two looks at what hangs in the runtime."""
 RETRY_S = 2.0
 RESTING_PERIOD_S = 30.0
-WORD_ONLY = (Settle, Released, Wait, Forget)
+WORD_ONLY = (Settle, Stuck, Released, Wait, Forget)
 """Steps that change the record alone: dropped when a person asked for something else meanwhile."""
 
 
@@ -363,6 +366,8 @@ class Loop:
         match step:
             case Wait(until=until):
                 return max(0.05, min(until - seen.now.mono, period))
+            case Nothing() | Stuck() if self.record.takedown is not None and self.record.takedown.stuck:
+                return min(STUCK_PERIOD_S, period)
             case Nothing() | AskCanary() | Settle() if self.record.takedown is not None:
                 return min(DOWN_PERIOD_S, period)
             case Nothing() | Settle() if self.record.state in RESTING and seen.container is None:

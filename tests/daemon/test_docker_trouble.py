@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,8 +30,8 @@ async def started(folder: Path) -> Stage:
     return stage
 
 
-def only(stage: Stage) -> ContainerView:
-    (box,) = stage.world.boxes.values()
+def only(stage: Stage, slug: str = "demo") -> ContainerView:
+    (box,) = [box for box in stage.world.boxes.values() if box.view.slug == slug]
     return box.view
 
 
@@ -141,22 +141,108 @@ async def test_a_name_that_is_taken_is_said_and_waited_for(tmp_path: Path) -> No
     await stage.leave()
 
 
-async def test_a_removal_that_hangs_is_tried_again_and_then_needs_a_person(tmp_path: Path) -> None:
-    """`docker rm` hangs: bounded, and nothing is started beside what is not gone."""
-    stage = await started(tmp_path)
+def hanging(stage: Stage) -> Callable[[], None]:
+    """From now on no removal is answered; what it returns heals that."""
     assert stage.agent is not None
     runtime = stage.agent.fleet.loops["demo"]._rooms.runtime
+    sound = runtime.remove
 
     async def hang(container_id: str) -> None:
         stage.world.calls.append(("hung", container_id))
+        stage.clock.mono += 27.0
         raise RuntimeSilent(action="remove demo", why="no answer within 30 s")
 
+    def heal() -> None:
+        runtime.remove = sound  # type: ignore[method-assign]
+
     runtime.remove = hang  # type: ignore[method-assign]
+    return heal
+
+
+def hung(stage: Stage) -> int:
+    return sum(call[0] == "hung" for call in stage.world.calls)
+
+
+async def test_a_removal_that_hangs_needs_a_person_and_goes_on_by_itself(tmp_path: Path) -> None:
+    """`docker rm` hangs: bounded, named with its time and a way out, nothing started beside it; and once it answers
+    again, the new generation comes without anybody's help."""
+    stage = await started(tmp_path)
+    await deploy(stage, plan_of("other", "other-1", port=8001))
+    await stage.run(stage.runs("other"))
+    heal = hanging(stage)
+    stage.world.exit(only(stage, "demo").id, 1)
+    await stage.run(lambda: stage.state() is State.QUARANTINED)
+    assert "the removal of demo (docker rm) has not been answered for 1" in stage.told()
+    assert "restart Docker or reboot" in stage.told()
+    assert 3 < hung(stage) < 12
+    before, asked = len(stage.disk.events), hung(stage)
+    await turns(stage, 120)
+    assert stage.runs("other", generation=1)()
+    assert stage.creates() == 1
+    assert asked + 2 < hung(stage) < asked + 30, "it is asked for now and then"
+    assert len(stage.disk.events) - before < 3 * (hung(stage) - asked) + 3
+    heal()
+    await stage.run(stage.runs(generation=2))
+    assert stage.creates() == 2
+    record = stage.record()
+    assert record is not None
+    assert (len(record.restarts), record.takedown) == (1, None)
+    await stage.leave()
+
+
+async def test_a_stop_over_a_removal_that_hangs_fails_and_is_done_in_the_end(tmp_path: Path) -> None:
+    """Who asked is told and does not wait for ever; asked again, it has its time again; and it ends up stopped."""
+    stage = await started(tmp_path)
+    heal = hanging(stage)
+    for _ in range(2):
+        await stage.ask(lambda f: f.ask("demo", "stop", lambda one: commands.stop(one, None, 0.0), "a test"))
+        await stage.turn()
+        assert stage.state() is State.STOPPING
+        await stage.run(lambda: stage.state() is State.QUARANTINED)
+        assert stage.agent is not None
+        (*_, operation) = await stage.agent.store.operations("demo")
+        assert operation.state == "failed"
+        assert "has not been answered" in (operation.error or {})["message"]
+    heal()
+    await stage.run(lambda: stage.state() is State.STOPPED)
+    assert stage.world.boxes == {}
+    await stage.leave()
+
+
+async def test_a_kill_over_a_removal_that_hangs_begins_nothing_new(tmp_path: Path) -> None:
+    """The agent is killed while it is stuck: the next one is stuck over the same container, and goes on as well."""
+    stage = await started(tmp_path)
+    hanging(stage)
     stage.world.exit(only(stage).id, 1)
     await stage.run(lambda: stage.state() is State.QUARANTINED)
-    assert "the removal of demo hangs" in stage.told()
-    assert sum(call[0] == "hung" for call in stage.world.calls) > 3
+    await stage.kill()
+    await stage.boot()
+    heal = hanging(stage)
+    await turns(stage, 30)
+    assert stage.state() is State.QUARANTINED
     assert stage.creates() == 1
+    heal()
+    await stage.run(stage.runs(generation=2))
+    await stage.leave()
+
+
+async def test_an_engine_that_hangs_over_one_container_is_told_and_waited_for(tmp_path: Path) -> None:
+    """It answers nothing about it in the middle of its end: bounded, told, and taken up where it was."""
+    stage = await started(tmp_path)
+    stage.world.deliver = lambda *_: None  # type: ignore[method-assign]  # no signal comes through to it
+    await stage.ask(lambda f: f.ask("demo", "restart", lambda one: commands.restart(one, None, 0.0), "a test"))
+    await stage.run(lambda: any(call[0] == "signal" and call[2] == "KILL" for call in stage.world.calls))
+    stage.world.trouble = HUNG
+    await stage.run(lambda: stage.state() is State.QUARANTINED, turns=400)
+    assert "could not be looked at for 1" in stage.told()
+    assert "no answer within 30 s" in stage.told()
+    kills = sum(call[0] == "signal" and call[2] == "KILL" for call in stage.world.calls)
+    stage.world.trouble = None
+    await stage.run(lambda: sum(call[0] == "signal" and call[2] == "KILL" for call in stage.world.calls) > kills)
+    assert stage.state() is State.STOPPING, "a signal that may never have come is no proof of a stuck process"
+    stage.world.exit(only(stage).id, 137)
+    await stage.run(stage.runs(generation=2))
+    assert stage.creates() == 2
     await stage.leave()
 
 
