@@ -75,7 +75,7 @@ def timeless(record: Deployment) -> Deployment:
         )
     if fault is not None:
         fault = replace(fault, abort_at=None)
-    return replace(record, takedown=down, fault=fault, backoff_until=None, starts=(), shared=())
+    return replace(record, takedown=down, fault=fault, backoff_until=None, starts=(), shared=(), wearing=None)
 
 
 def after_boot(record: Deployment, current: ContainerView | None, boot_id: str, now: float) -> Deployment:

@@ -7,7 +7,7 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from agent.action.operation import Operation
-from agent.action.record import Deployment, Desired, Fault, Held, Reason, State, Supervision, Takedown
+from agent.action.record import Deployment, Desired, Fault, Held, Reason, State, Supervision, Takedown, Wear, Wearing
 from agent.errors import InvalidInput
 from agent.verdict.model import Remedy
 
@@ -26,6 +26,7 @@ def record_from_json(data: Mapping[str, Any]) -> Deployment:
         values["state"] = State(values["state"])
         values["fault"] = fault_from_json(values["fault"]) if values.get("fault") else None
         values["takedown"] = takedown_from_json(values["takedown"]) if values.get("takedown") else None
+        values["wearing"] = wearing_from_json(values["wearing"]) if values.get("wearing") else None
         values["restarts"] = tuple(values.get("restarts", ()))
         values["starts"] = tuple(held_from_json(one) for one in values.get("starts", ()))
         values["shared"] = tuple((str(name), int(inode)) for name, inode in values.get("shared", ()))
@@ -39,6 +40,11 @@ def record_from_json(data: Mapping[str, Any]) -> Deployment:
 def fault_from_json(data: Mapping[str, Any]) -> Fault:
     values = known(Fault, data)
     return Fault(**{**values, "remedy": Remedy(values["remedy"])})
+
+
+def wearing_from_json(data: Mapping[str, Any]) -> Wearing:
+    values = known(Wearing, data)
+    return Wearing(**{**values, "kind": Wear(values["kind"])})
 
 
 def takedown_from_json(data: Mapping[str, Any]) -> Takedown:

@@ -23,6 +23,7 @@ from agent.action.model import (
 from agent.action.record import RESTING, Deployment, Desired, Fault, Reason, State, Supervision
 from agent.action.seen import Seen
 from agent.action.takedown import take_down, unseen
+from agent.action.wear import later
 from agent.container.port import ContainerView, RunState
 from agent.engines.model import FailureClass
 from agent.verdict.model import Judged, Remedy, Verdict
@@ -73,8 +74,11 @@ def run(record: Deployment, seen: Seen) -> Step:
     if record.restart_at_window and runs_on and not reason:
         return Stop(Reason.RESTART, "restarts in the maintenance window, as a person asked")
     step = go_on(record, seen)
-    waits = (pending or record.restart_at_window) and isinstance(step, Nothing)
-    return Nothing(f"{step.why}; {'the new plan' if pending else 'a restart'} waits: {reason}") if waits else step
+    if not isinstance(step, Nothing):
+        return step
+    if pending or record.restart_at_window:
+        return Nothing(f"{step.why}; {'the new plan' if pending else 'a restart'} waits: {reason}")
+    return later(record, seen, step)
 
 
 def waits_for(record: Deployment, seen: Seen) -> str:

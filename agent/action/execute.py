@@ -167,10 +167,11 @@ async def start(container: str, work: Work) -> Outcome:
 async def save_evidence(record: Deployment, kind: str, brief: bool, seen: Seen, work: Work) -> Outcome:
     """An incident. One that cannot be written (a full disk) must not keep a dead engine dead: it is said."""
     verdict = seen.verdict
+    worn = record.wearing if record.wearing is not None and record.wearing.kind == kind else None
     case = Case(
         slug=record.slug,
         kind=kind,
-        why=verdict.why if verdict else "",
+        why=worn.why if worn else verdict.why if verdict else "",
         at=seen.now.wall,
         generation=record.generation,
         container=record.container,

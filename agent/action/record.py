@@ -63,6 +63,7 @@ class Reason(StrEnum):
     REMOVE = "remove"
     REBOOT = "reboot"
     GIVE_BACK = "give_back"
+    WINDOW = "window"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +114,27 @@ class Takedown:
     orphans_ended_at: float | None = None
     swept: bool = False
     """Its files in /dev/shm were looked for and removed."""
+
+
+class Wear(StrEnum):
+    """Why an engine that works is better started anew, when nobody minds."""
+
+    SLOW = "slow"
+    MEMORY = "memory"
+
+
+@dataclass(frozen=True, slots=True)
+class Wearing:
+    """What an engine that works suffers from, as it was first seen. `since`: seconds of CLOCK_MONOTONIC.
+
+    `kept`: its evidence was gathered.
+    """
+
+    kind: Wear
+    why: str
+    since: float
+    kept: bool = False
+    incident: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +191,11 @@ class Deployment:
     """The next plan takes over in a maintenance window only."""
     restart_at_window: bool = False
     """A person asked for a restart in the next maintenance window."""
+    wearing: Wearing | None = None
+    restart_waits: str = ""
+    """Whose restart waits for a maintenance window: `plan`, `person`, or a word of `Wear`; empty for none."""
+    window_used: float | None = None
+    """When the maintenance window opened in which it was last restarted for its wear, seconds since the epoch."""
     starts: tuple[Held, ...] = ()
     shared: tuple[tuple[str, int], ...] = ()
     counts: Mapping[str, int] = field(default_factory=dict)

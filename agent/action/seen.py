@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from agent.action.record import Wear
 from agent.clock import Instant
 from agent.container.port import ContainerView
 from agent.plan.watch import Watch
@@ -36,6 +37,26 @@ class Survivor:
 
 
 @dataclass(frozen=True, slots=True)
+class Worn:
+    """Something that is worse than it was, that a new start may mend, and that can wait."""
+
+    kind: Wear
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Upkeep:
+    """What the site lets be done in its maintenance windows. `opened`: when the one that is open began, seconds since
+    the epoch; None while none is open."""
+
+    windows: bool = False
+    opened: float | None = None
+    restart_for: frozenset[str] = frozenset()
+    settled_s: float = 0.0
+    drain_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Seen:
     """One look, frozen. `container` is the current generation's; `leftovers` are older ones of the same slug.
 
@@ -62,6 +83,8 @@ class Seen:
     """What is wrong with the host or a card of this deployment that no start can mend."""
     window: str = ""
     """Empty while a maintenance window is open, else when the next one opens."""
+    upkeep: Upkeep = Upkeep()
+    worn: tuple[Worn, ...] = ()
     host_wait: float = 0.0
     """Seconds until the restarts of all deployments together allow one more."""
     clients: int | None = None

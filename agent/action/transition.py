@@ -33,6 +33,7 @@ from agent.action.model import (
 )
 from agent.action.record import RESTING, Deployment, Desired, Fault, Held, Reason, State, Supervision, Takedown
 from agent.action.seen import Seen
+from agent.action.wear import observed, waits, wearing
 from agent.engines.model import FailureClass
 from agent.preflight.model import Finding
 from agent.verdict.model import Judged, Verdict
@@ -87,6 +88,9 @@ def look(record: Deployment, seen: Seen, elapsed: float) -> Deployment:
     if seen.proved:
         record = replace(record, proved=record.generation)
     record = count_faults(record, verdict)
+    if verdict.state in SERVING or moves(verdict, seen):
+        record = observed(replace(record, wearing=wearing(record, seen.worn, seen.now.mono)), seen)
+    record = replace(record, restart_waits=waits(record, seen))
     why = f"{verdict.why}; beware: {seen.broken}" if seen.broken and not verdict.fault else verdict.why
     record = record.at(State(verdict.state.value), why, seen.now.wall)
     if verdict.state in SERVING or moves(verdict, seen):
@@ -193,7 +197,11 @@ def begin_down(record: Deployment, step: Stop, seen: Seen) -> Deployment:
     now = seen.now.wall
     reason = Reason(step.reason)
     down = Takedown(reason, step.why, begun=seen.now.mono, members=seen.members, container=record.container)
-    record = replace(record, takedown=down).at(State.STOPPING, step.why, now)
+    record = replace(record, takedown=down, restart_waits="").at(State.STOPPING, step.why, now)
+    if reason is Reason.WINDOW and record.wearing is not None:
+        down = replace(down, drain_s=seen.upkeep.drain_s)
+        counted = record.counted(f"restarts.{record.wearing.kind}")
+        return replace(counted, takedown=down, wearing=None, window_used=seen.upkeep.opened, healthy_s=0.0)
     if reason is Reason.GIVE_BACK:
         return replace(record, give_back=record.replaces, replaces=None)
     if reason is not Reason.FAULT:
@@ -302,6 +310,8 @@ def created(record: Deployment, generation: int, outcome: Outcome) -> Deployment
         next_plan=None,
         at_window=False,
         restart_at_window=False,
+        wearing=None,
+        restart_waits="",
         starts=(*(replace(held, files=None) for held in record.starts), outcome.held)[-KEPT_STARTS:],
         shared=(),
         fault=None,
@@ -313,6 +323,9 @@ def evidenced(record: Deployment, kind: str, outcome: Outcome, seen: Seen) -> De
     verdict = seen.verdict
     if verdict is None:
         return record
+    if record.wearing is not None and record.wearing.kind == kind and not verdict.fault:
+        kept = replace(record.wearing, kept=True, incident=outcome.incident)
+        return replace(record, wearing=kept).counted(f"incidents.{kind}")
     fault = Fault(
         kind=kind,
         why=verdict.why,

@@ -14,6 +14,7 @@ from agent.host.process import GpuHolder, Holders, Process
 from agent.host.reading import Known, Reading, Unknown
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
 _OWN_NVML = "agent.adapters.nvml_owner"
 
 
@@ -129,7 +130,18 @@ class ProcProcesses:
             cgroup=self._cgroup(stat.pid, cgroups),
             container=cgroups.containers[-1] if cgroups.containers else None,
             io_bytes=self._io(stat.pid),
+            own_bytes=self._own(stat.pid),
         )
+
+    def _own(self, pid: int) -> Reading[int]:
+        """Resident pages less those of files and shared memory (proc(5), statm)."""
+        text = read(self._proc / str(pid) / "statm", self._clock.now())
+        if isinstance(text, Unknown):
+            return text
+        words = text.value.split()
+        if len(words) < 3:
+            return Unknown(f"/proc/{pid}/statm tells nothing")
+        return Known((int(words[1]) - int(words[2])) * _PAGE, text.at)
 
     def _io(self, pid: int) -> Reading[int]:
         """Wants CAP_SYS_PTRACE for a process of another user."""

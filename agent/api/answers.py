@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from agent.action.operation import Operation
+from agent.action.record import Deployment as Record
 from agent.action.record import Desired, State, Supervision
 from agent.action.store import Event
 from agent.clock import timestamp
@@ -53,6 +54,14 @@ class Startup(Answer):
     seconds: float | None
 
 
+class RestartWaits(Answer):
+    """A restart that waits for a maintenance window: for a new `plan`, a `person`, or because it is `slow` or its
+    `memory` grows."""
+
+    reason: str
+    why: str
+
+
 class Deployment(Answer):
     """One entry of `agentctl status -o json`, with what a screen shows beside it."""
 
@@ -76,6 +85,7 @@ class Deployment(Answer):
     startup: Startup
     figures: dict[str, JsonValue]
     blind: list[str]
+    restart_waits: RestartWaits | None
     progress: dict[str, JsonValue]
 
 
@@ -163,8 +173,18 @@ def deployment(board: Board) -> Deployment:
         ),
         figures=dict(verdict.figures) if verdict else {},
         blind=list(verdict.blind) if verdict else [],
+        restart_waits=RestartWaits(reason=record.restart_waits, why=waits_why(record))
+        if record.restart_waits
+        else None,
         progress=dict(board.progress),
     )
+
+
+def waits_why(record: Record) -> str:
+    worn = record.wearing
+    if worn is not None and worn.kind == record.restart_waits:
+        return worn.why
+    return "a new plan is ready to take over" if record.restart_waits == "plan" else "a person asked for it"
 
 
 def operation(one: Operation) -> OperationAnswer:

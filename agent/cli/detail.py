@@ -45,6 +45,8 @@ def facts(one: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "generation", f"{one['generation']}, {thing} {(one['container'] or 'none')[:12]}"
     yield "plan", one["plan_id"]
     yield "restarts", f"{one['restarts']} since it was last proven healthy, {one['restart_budget']} left"
+    if waits := one.get("restart_waits"):
+        yield "restart waits", f"{waits['why']} ({waits['reason']})"
     if one["incident"]:
         yield "evidence", f"agentctl incidents show {one['incident']}"
     if one["accepted"]:

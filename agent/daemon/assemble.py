@@ -38,6 +38,7 @@ from agent.daemon.observe import Eyes, Observer
 from agent.daemon.recipes import document_of, keep_document
 from agent.daemon.site import SiteState
 from agent.daemon.verification import Means, Verifier
+from agent.daemon.wearwatch import WearWatch, upkeep
 from agent.daemon.windows import Windows
 from agent.engines.api_key import api_key_of
 from agent.errors import Refused
@@ -98,7 +99,6 @@ async def assemble(parts: Parts) -> Daemon:
     watch.on_cards = LinkWatch(LinkFile(paths.state / LINKS, parts.clock), parts.clock).see
     watch.watched = {"state": str(paths.state), "cache": str(paths.cache)}
     snapshots = Snapshots(fleet, watch)
-    fleet.on_board = snapshots.see
     fleet.trouble, fleet.forgive, watch.on_trouble = watch.trouble, watch.forgive, fleet.beware
     fleet.window = lambda wall: Windows(parts.settings.maintenance).closed(wall)
     fleet.host_budget = lambda: HostBudget(parts.settings.budget.host_restarts)
@@ -117,6 +117,10 @@ async def assemble(parts: Parts) -> Daemon:
     )
     drills = Drills(DrillMeans(fleet, store, parts.clock, probe, parts.processes, send_signal))
     live = LiveWatch(fleet, parts.gpus, parts.processes, parts.clock)
+    wear = WearWatch(lambda: parts.settings.maintenance, lambda: watch.memory_available, live.mendable)
+    fleet.worn, fleet.upkeep = wear.worn, lambda wall: upkeep(parts.settings.maintenance, wall)
+    snapshots.also = wear.see
+    fleet.on_board = snapshots.see
     snapshots.ratios = lambda: {**verifier.ratios, **live.ratios}
     notifier = notifier_for(parts, fleet, store, watch.collectors)
     offices = Offices(
@@ -165,6 +169,8 @@ class Snapshots:
         self._trails = Trails()
         self.ratios: Callable[[], Mapping[tuple[str, str], float]] = dict
         """(slug, point) → measured ÷ claimed, of the last verifications and of traffic now."""
+        self.also: Callable[[Board], None] = lambda _: None
+        """Sees every board too."""
 
     def see(self, board: Board) -> None:
         """Count on from an engine's own counters, at every board."""
@@ -172,6 +178,7 @@ class Snapshots:
         for name in ("prompt_tokens", "generation_tokens"):
             self._totals.see(name, board.record.slug, figures.get(name))
         self._trails.see(board)
+        self.also(board)
 
     def take(self) -> Snapshot:
         """Everything last seen; what is gone leaves no series behind."""
@@ -236,6 +243,8 @@ class LoopMaker:
             broken=fleet.broken,
             host_wait=fleet.host_wait,
             window=fleet.window,
+            upkeep=fleet.upkeep,
+            worn=fleet.worn,
         )
         work = DeploymentWork(self._of, observer, slug)
         return Loop(record, plan, observer, work.work(), rooms)

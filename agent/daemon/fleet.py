@@ -17,6 +17,7 @@ from agent.action.budget import HostBudget
 from agent.action.conflicts import no_conflict
 from agent.action.operation import DEPLOY, RESTART, Operation, begun, end, follow, interrupted
 from agent.action.record import Deployment, Desired, State, Supervision
+from agent.action.seen import Upkeep, Worn
 from agent.action.store import Event, Store, StoreTrouble
 from agent.clock import Clock
 from agent.container.port import Runtime
@@ -67,6 +68,10 @@ class Fleet(Audience):
         """A person has dealt with what the driver reported of these cards."""
         self.window: Callable[[float], str] = lambda _: ""
         """Empty while a maintenance window is open, else when the next one opens."""
+        self.upkeep: Callable[[float], Upkeep] = lambda _: Upkeep()
+        """What the site lets be done in its maintenance windows, at this time."""
+        self.worn: Callable[[Deployment, Plan], tuple[Worn, ...]] = lambda _record, _plan: ()
+        """What has become worse of the engine that runs, and may be mended by a new start."""
         self.host_budget: Callable[[], HostBudget] = HostBudget
         self._restarted: deque[float] = deque(maxlen=1000)
         """When deployments were restarted for a fault, on CLOCK_MONOTONIC."""

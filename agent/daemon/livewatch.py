@@ -16,7 +16,7 @@ from agent.host.reading import value_of
 from agent.metrics.board import Board
 from agent.samples.fold import cpu_cores
 from agent.samples.model import Activity, Sample
-from agent.verify.causes import Signs, causes, sentence, unlike
+from agent.verify.causes import Signs, causes, restart_mends, sentence, unlike
 from agent.verify.live import BACK, Compared, Course, Look, step
 
 PERIOD_S = 10.0
@@ -36,6 +36,11 @@ class LiveWatch:
         self._samples: dict[str, tuple[Sample, Sample]] = {}
         self.ratios: Mapping[tuple[str, str], float] = {}
         """(slug, `live` and point) → what is made now ÷ what is claimed."""
+        self._mendable: dict[tuple[str, int], str] = {}
+
+    def mendable(self, slug: str, generation: int) -> str:
+        """Why this run of an engine is slow, in a sentence, where a new start may mend that; else nothing."""
+        return self._mendable.get((slug, generation), "")
 
     async def run(self) -> None:
         while True:
@@ -47,6 +52,7 @@ class LiveWatch:
         boards = dict(self._fleet.boards)
         keys = {(slug, board.record.generation) for slug, board in boards.items()}
         self._courses = {key: course for key, course in self._courses.items() if key in keys}
+        self._mendable = {key: why for key, why in self._mendable.items() if key in keys}
         self._samples = {slug: pair for slug, pair in self._samples.items() if slug in boards}
         found = {slug: await self._one(slug, board) for slug, board in boards.items()}
         self.ratios = {(slug, one.point): one.ratio for slug, one in found.items() if one is not None}
@@ -82,6 +88,7 @@ class LiveWatch:
         if course.told:
             if compared.ratio < BACK:
                 return True
+            self._mendable.pop((slug, board.record.generation), None)
             await self._fleet.tell(
                 slug, SLOW, f"decodes {compared.ratio:.2f} of what is claimed again", {"slow": False}
             )
@@ -93,6 +100,8 @@ class LiveWatch:
         if not any(cause.fault for cause in found):
             return False
         data = {"slow": True, "ratio": compared.ratio, "point": compared.point, "causes": [one.name for one in found]}
+        if restart_mends(found):
+            self._mendable[slug, board.record.generation] = sentence(compared, found)
         await self._fleet.tell(slug, SLOW, sentence(compared, found), data)
         return True
 

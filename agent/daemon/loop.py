@@ -29,7 +29,7 @@ from agent.action.model import (
 )
 from agent.action.record import RESTING, Deployment
 from agent.action.release import members
-from agent.action.seen import Seen
+from agent.action.seen import Seen, Upkeep, Worn
 from agent.action.store import Event, Store, StoreTrouble
 from agent.action.transition import Outcome, finish, intend, look
 from agent.clock import Clock
@@ -71,6 +71,10 @@ class Rooms:
     """What is wrong with the host or the plan's cards that no start can mend; empty for nothing."""
     window: Callable[[float], str] = lambda _: ""
     """Empty while a maintenance window is open, else when the next one opens."""
+    upkeep: Callable[[float], Upkeep] = lambda _: Upkeep()
+    """What the site lets be done in its maintenance windows, at this time."""
+    worn: Callable[[Deployment, Plan], tuple[Worn, ...]] = lambda _record, _plan: ()
+    """What has become worse of the engine that runs, and may be mended by a new start."""
     host_wait: Callable[[], float] = lambda: 0.0
     """Seconds until the restarts of all deployments together allow one more."""
 
@@ -233,6 +237,8 @@ class Loop:
             return await self._observer.down(seen, self.record, self.plan)
         if self.record.started_at is None or (self.record.state in RESTING and container is None):
             return seen
+        upkeep, worn = rooms.upkeep(seen.now.wall), rooms.worn(self.record, self.plan)
+        seen = replace(seen, upkeep=upkeep, worn=worn)
         return await self._observer.watch(seen, container, self.record)
 
     def _elapsed(self, mono: float) -> float:

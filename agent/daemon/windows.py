@@ -17,17 +17,27 @@ class Windows:
         self._length = timedelta(seconds=site.length_s)
         self._opens = [CronTrigger.from_crontab(text, timezone=self._zone) for text in site.windows]
 
+    @property
+    def any(self) -> bool:
+        return bool(self._opens)
+
+    def opened(self, wall: float) -> float | None:
+        """When the window began that is open now, the latest of several; None while none is. Seconds of the epoch."""
+        now = datetime.fromtimestamp(wall, self._zone)
+        began = [at for trigger in self._opens if (at := self._began(trigger, now)) is not None]
+        return max(began).timestamp() if began else None
+
     def closed(self, wall: float) -> str:
         """Empty while one is open (or there are none), else when the next opens, in words. `wall`: epoch seconds."""
         now = datetime.fromtimestamp(wall, self._zone)
-        if not self._opens or any(self._open(trigger, now) for trigger in self._opens):
+        if not self._opens or any(self._began(trigger, now) is not None for trigger in self._opens):
             return ""
         following = [at for trigger in self._opens if (at := trigger.get_next_fire_time(None, now)) is not None]
         if not following:
             return "no maintenance window ever opens again"
         return f"the next maintenance window opens {min(following).isoformat(sep=' ', timespec='minutes')}"
 
-    def _open(self, trigger: CronTrigger, now: datetime) -> bool:
-        """Whether the first opening within the last length of a window is not after now."""
-        began = trigger.get_next_fire_time(None, now - self._length + timedelta(microseconds=1))
-        return began is not None and began <= now
+    def _began(self, trigger: CronTrigger, now: datetime) -> datetime | None:
+        """The first opening within the last length of a window, where it is not after now."""
+        began: datetime | None = trigger.get_next_fire_time(None, now - self._length + timedelta(microseconds=1))
+        return began if began is not None and began <= now else None

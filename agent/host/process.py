@@ -35,6 +35,8 @@ class Process:
     """64 hex digits of the container it runs in; None where its cgroup names none."""
     io_bytes: Reading[int] = field(default=Unknown("not read"))
     """Bytes that it read from storage and wrote to it; what the page cache gave is not among them."""
+    own_bytes: Reading[int] = field(default=Unknown("not read"))
+    """Memory that is resident and neither a file's nor shared."""
 
     @property
     def ended(self) -> bool:
@@ -47,7 +49,12 @@ class Process:
         return self.state == "D"
 
     def to_json(self) -> dict[str, Any]:
-        readings: dict[str, Reading[Any]] = {"uid": self.uid, "cgroup": self.cgroup, "io_bytes": self.io_bytes}
+        readings: dict[str, Reading[Any]] = {
+            "uid": self.uid,
+            "cgroup": self.cgroup,
+            "io_bytes": self.io_bytes,
+            "own_bytes": self.own_bytes,
+        }
         own = {field.name: as_json(getattr(self, field.name)) for field in fields(self) if field.name not in readings}
         return own | to_json(readings)
 

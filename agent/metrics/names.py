@@ -52,7 +52,15 @@ KV_USAGE = gauge("kv_cache_usage_ratio", "Share of the KV cache that live work h
 ACCEPTANCE = gauge("spec_decode_acceptance_ratio", "Accepted of drafted tokens over the last samples.", "recipe")
 SUSPECTS = counter("suspects", "Times that the engine was suspected.", "recipe", "reason")
 STALLS = counter("stalls", "Times that the engine was found stalled or holding zombies.", "recipe", "kind")
-RESTARTS = counter("restarts", "Restarts for a fault.", "recipe", "reason")
+RESTARTS = counter(
+    "restarts", "Restarts for a fault, and for wear (slow, memory) in a maintenance window.", "recipe", "reason"
+)
+RESTART_WAITS = gauge(
+    "restart_waits",
+    "1 while a restart for this reason (plan, person, slow, memory) waits for a maintenance window.",
+    "recipe",
+    "reason",
+)
 WOULD = counter("would_restart", "Faults that were only observed.", "recipe", "reason")
 BUDGET = gauge("restart_budget_remaining", "Restarts left before a person is needed.", "recipe")
 STARTUP = gauge("startup_progress_ratio", "Progress of the start-up phase that runs; 1 once ready.", "recipe", "phase")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from agent.action.record import State, Supervision
+from agent.action.record import State, Supervision, Wear
 from agent.metrics import names
 from agent.metrics.board import Board
 from agent.metrics.bounds import Row, bounded
@@ -14,6 +14,9 @@ from agent.metrics.text import exposition
 from agent.preflight.model import Level
 from agent.verdict.kinds import FAULT_KINDS, STALL_KINDS, SUSPECT_REASONS
 
+WAITING = ("memory", "person", "plan", "slow")
+ACTED_ON = FAULT_KINDS | frozenset(wear.value for wear in Wear)
+"""What something is done about, at once or in a maintenance window."""
 READY_STATES = frozenset({State.READY, State.BUSY, State.SUSPECT})
 
 
@@ -50,6 +53,10 @@ def deployment_rows(snapshot: Snapshot) -> Iterator[tuple[Family, list[Row]]]:
     yield (
         names.BUDGET,
         [((b.record.slug,), float(max(0, b.plan.watch.budget - len(b.record.restarts)))) for b in boards],
+    )
+    yield (
+        names.RESTART_WAITS,
+        [((b.record.slug, word), float(b.record.restart_waits == word)) for b in boards for word in WAITING],
     )
     yield names.STARTUP_S, [((b.record.slug,), b.startup_s) for b in boards if b.startup_s is not None]
     yield names.STARTUP, [row for b in boards for row in startup(b)]
@@ -101,9 +108,9 @@ def counted_rows(boards: tuple[Board, ...]) -> Iterator[tuple[Family, list[Row]]
     for family, prefix, known in (
         (names.SUSPECTS, "suspects", SUSPECT_REASONS),
         (names.STALLS, "stalls", STALL_KINDS),
-        (names.RESTARTS, "restarts", FAULT_KINDS),
-        (names.WOULD, "would", FAULT_KINDS),
-        (names.INCIDENTS, "incidents", FAULT_KINDS),
+        (names.RESTARTS, "restarts", ACTED_ON),
+        (names.WOULD, "would", ACTED_ON),
+        (names.INCIDENTS, "incidents", ACTED_ON),
     ):
         yield family, [row for board in boards for row in counts(board, prefix, known)]
 

@@ -67,6 +67,8 @@ class Activity:
     """Pids in state T."""
     compilers: tuple[str, ...] = ()
     """Names of nvcc, ptxas, cicc, ninja, cc1plus, … among them."""
+    own_bytes: int | None = None
+    """Memory of theirs that is no file's and not shared; None where that of one of them cannot be told."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -167,7 +167,14 @@ def activity_of(tree: tuple[Process, ...]) -> Activity:
         uninterruptible=tuple(process.pid for process in tree if process.unkillable),
         stopped=tuple(process.pid for process in tree if process.state in ("T", "t")),
         compilers=tuple(sorted({process.name for process in tree} & COMPILERS)),
+        own_bytes=own_bytes_of(tree),
     )
+
+
+def own_bytes_of(tree: tuple[Process, ...]) -> int | None:
+    """Of all of them, or unknown: a sum without one of them would look as if it had fallen."""
+    known = [process.own_bytes.value for process in tree if isinstance(process.own_bytes, Known)]
+    return sum(known) if len(known) == len(tree) and known else None
 
 
 def io_bytes_of(tree: tuple[Process, ...]) -> float | None:

@@ -209,13 +209,29 @@ def _zone(text: str) -> str:
 
 
 class Maintenance(Section):
-    """When upgrades, and restarts that can wait, may interrupt an engine that serves. Faults never wait."""
+    """When upgrades, and restarts that can wait, may interrupt an engine that serves. Faults never wait.
+
+    Without windows nothing but a person restarts an engine that serves.
+    """
 
     windows: tuple[Annotated[str, AfterValidator(_cron)], ...] = Field(
         (), description='Cron expressions at which a window opens, e.g. "0 3 * * sun"; without any it is always open.'
     )
     length_s: Seconds = Field(7200.0, gt=0, description="How long a window stays open.")
     timezone: Annotated[str, AfterValidator(_zone)] = Field("UTC", description="The zone of the expressions.")
+    restart_for: tuple[Literal["slow", "memory"], ...] = Field(
+        ("slow", "memory"),
+        description="What an engine that serves is restarted for in a window by itself, once a window at most. slow: "
+        "below its recipe's claims, for a reason that a new start may mend; memory: its processes' memory grows and "
+        "does not come back. [] for nothing. Without windows it is told and left alone.",
+    )
+    settled_s: Seconds = Field(
+        1800.0, gt=0, description="How long that must have lasted, and how long an engine warms up after its start."
+    )
+    memory_growth: Size = Field(
+        4_000_000_000, gt=0, description="Growth that counts, where what is left would not last two weeks at its pace."
+    )
+    drain_s: Seconds = Field(60.0, ge=0, description="How long such a restart waits for clients before it cuts them.")
 
 
 class Verify(Section):

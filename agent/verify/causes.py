@@ -13,6 +13,9 @@ from agent.verify.live import Compared
 
 HOLDING = frozenset({"hw_slowdown", "sw_thermal", "hw_thermal", "hw_power_brake", "board_limit", "reliability"})
 """Reasons for low clocks that nobody chose."""
+OWN = frozenset({"zombies", "acceptance", "waiting"})
+"""Causes within the engine: requests that it holds for nobody, drafts that it no longer takes, ranks out of step. Heat,
+power, a link's lanes and a stranger's load outlive every restart."""
 LOADED = 0.5
 """A card with less to do lowers its clocks and its link by itself."""
 LOW_CLOCK = 0.7
@@ -49,6 +52,12 @@ class Signs:
 def causes(signs: Signs) -> tuple[Cause, ...]:
     """All that is seen, in the order of how likely each explains it."""
     return tuple(cause for look in LOOKS for cause in look(signs))
+
+
+def restart_mends(found: tuple[Cause, ...]) -> bool:
+    """Whether a new start may help: with what is the engine's own, and nothing of the host's beside it."""
+    faults = {cause.name for cause in found if cause.fault}
+    return bool(faults) and faults <= OWN
 
 
 def zombies(signs: Signs) -> Iterator[Cause]:

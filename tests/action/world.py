@@ -11,7 +11,7 @@ from agent.action.codec import record_from_json, record_to_json
 from agent.action.decide import decide
 from agent.action.model import Create, Nothing, Remove, SaveEvidence, Signal, Start, Step, Wait
 from agent.action.record import Deployment, Held
-from agent.action.seen import Release, Seen
+from agent.action.seen import Release, Seen, Upkeep, Worn
 from agent.action.transition import Outcome, finish, intend, look
 from agent.clock import Instant
 from agent.container.port import ContainerView, RunState
@@ -60,6 +60,10 @@ class World:
     boot: str = BOOT
     other: str = ""
     window: str = ""
+    upkeep: Upkeep = field(default_factory=Upkeep)
+    worn: Callable[[int], tuple[Worn, ...]] = lambda _: ()
+    """Generation → what has become worse of it."""
+    clients: int = 0
     held: Callable[[int], Held] = lambda _: Held()
     """Starts so far → what is in use before the next."""
     disk: str = ""
@@ -108,7 +112,9 @@ class World:
             release=self.release if down else None,
             other=self.other,
             window=self.window,
-            clients=0,
+            upkeep=self.upkeep,
+            worn=self.worn(adopted.record.generation) if adopted.record.takedown is None else (),
+            clients=self.clients,
         )
 
     def tick(self, record: Deployment) -> Deployment:

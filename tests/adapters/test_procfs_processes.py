@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import mmap
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -295,3 +297,37 @@ async def test_this_process_has_moved_bytes(processes: ProcProcesses, tmp_path: 
     reading = await processes.look(os.getpid())
     assert isinstance(reading, Known)
     assert isinstance(reading.value.io_bytes, Unknown) or reading.value.io_bytes.value >= 100_000
+
+
+async def test_own_memory_is_what_is_neither_a_files_nor_shared(processes: ProcProcesses) -> None:
+    """Fifty megabytes that are written to show; a mapped file of the same size does not."""
+    before = value_of((await look_at_self(processes)).own_bytes)
+    held = b"x" * 50_000_000
+    after = value_of((await look_at_self(processes)).own_bytes)
+    assert before is not None
+    assert after is not None
+    assert 45_000_000 < after - before < 80_000_000
+    del held
+    with tempfile.TemporaryFile() as file:
+        file.write(b"y" * 50_000_000)
+        file.flush()
+        began = value_of((await look_at_self(processes)).own_bytes)
+        with mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as mapped:
+            assert mapped.find(b"z") == -1  # every page is there now
+            mapping = value_of((await look_at_self(processes)).own_bytes)
+    assert began is not None
+    assert mapping is not None
+    assert mapping - began < 20_000_000
+
+
+async def look_at_self(processes: ProcProcesses) -> Process:
+    reading = await processes.look(os.getpid())
+    assert isinstance(reading, Known)
+    return reading.value
+
+
+async def test_own_memory_that_cannot_be_read_is_unknown(tree: Tree, there: ProcProcesses) -> None:
+    tree.process(7)
+    reading = await there.look(7)
+    assert isinstance(reading, Known)
+    assert isinstance(reading.value.own_bytes, Unknown)

@@ -32,6 +32,16 @@ def test_a_window_is_open_from_its_time_for_its_length(when: str, is_open: bool)
     assert (windows.closed(at(when)) == "") is is_open
 
 
+def test_an_open_window_says_when_it_began() -> None:
+    """The latest of several that overlap: what was done in the one may be done in the next."""
+    windows = Windows(Maintenance(windows=("0 3 * * *", "0 4 * * sun")))
+    assert windows.opened(at("2026-12-06 02:59")) is None
+    assert windows.opened(at("2026-12-06 03:59")) == at("2026-12-06 03:00")
+    assert windows.opened(at("2026-12-06 04:30")) == at("2026-12-06 04:00")
+    assert windows.opened(at("2026-12-06 06:00")) is None
+    assert Windows(Maintenance()).opened(at("2026-12-06 03:30")) is None
+
+
 def test_a_closed_window_says_when_the_next_opens_in_the_sites_zone() -> None:
     windows = Windows(Maintenance(windows=("0 3 * * sun", "30 22 * * fri"), timezone="Europe/Berlin"))
     assert windows.closed(at("2026-12-01 12:00", "Europe/Berlin")).endswith("opens 2026-12-04 22:30+01:00")

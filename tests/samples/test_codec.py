@@ -25,7 +25,7 @@ FULL = Sample(
     health=Missed(Miss.REFUSED, "connection refused"),
     ping=Pong(None, age=3.0),
     connections=Connections(3, 1),
-    activity=Activity(2, 10.5, 4096.0, (7,), (8,), ("ptxas",)),
+    activity=Activity(2, 10.5, 4096.0, (7,), (8,), ("ptxas",), 7),
     gpus=(GpuSample("GPU-1", 0.5, 300.0, 1 << 30, 60.0, 0, lost=True),),
     log=(LogEvent("Loading", phase=Phase.LOAD, ratio=0.5, jit=True),),
     log_lines=3,

@@ -10,9 +10,12 @@ from agent.host.reading import Known, Reading, Unknown
 from agent.samples.take import activity_of
 
 NOW = Instant(1.0, 1.0)
+NOT_READ = Unknown("not read")
 
 
-def process(pid: int, io_bytes: Reading[int], name: str = "engine", state: str = "S") -> Process:
+def process(
+    pid: int, io_bytes: Reading[int], name: str = "engine", state: str = "S", own: Reading[int] = NOT_READ
+) -> Process:
     return Process(
         pid=pid,
         ppid=1,
@@ -26,6 +29,7 @@ def process(pid: int, io_bytes: Reading[int], name: str = "engine", state: str =
         cgroup=Unknown("not read"),
         container=None,
         io_bytes=io_bytes,
+        own_bytes=own,
     )
 
 
@@ -42,6 +46,21 @@ def process(pid: int, io_bytes: Reading[int], name: str = "engine", state: str =
 def test_storage_traffic_is_that_of_all_processes_that_may_be_looked_into(bytes_of, together):
     tree = tuple(process(pid, reading) for pid, reading in enumerate(bytes_of))
     assert activity_of(tree).io_bytes == together
+
+
+@pytest.mark.parametrize(
+    ("own", "together"),
+    [
+        ((Known(10, NOW), Known(5, NOW)), 15),
+        ((Known(10, NOW), Unknown("it has ended")), None),
+        ((), None),
+    ],
+    ids=["all", "one has ended", "no process"],
+)
+def test_memory_is_that_of_all_processes_or_unknown(own, together):
+    """A sum without one of them would look as if it had fallen, and with it again as if it had grown."""
+    tree = tuple(process(pid, NOT_READ, own=reading) for pid, reading in enumerate(own))
+    assert activity_of(tree).own_bytes == together
 
 
 def test_states_and_compilers_are_named():

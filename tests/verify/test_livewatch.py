@@ -50,10 +50,10 @@ class Stage:
     def now(self) -> Instant:
         return Instant(self.mono, 1_800_000_000.0 + self.mono)
 
-    async def serve(self, seconds: float, rate: float, generation: int = 1) -> None:
+    async def serve(self, seconds: float, rate: float, generation: int = 1, **more: float) -> None:
         """So long at this rate, with one request running."""
         for _ in range(int(seconds / PERIOD_S)):
-            shown = board(SLUG, requests_running=1, decode_tokens_per_second=rate, zombie_requests=0)
+            shown = board(SLUG, requests_running=1, decode_tokens_per_second=rate, zombie_requests=0, **more)
             needs = (need("gpu.model", self.wanted),)
             plan = replace(shown.plan, claims=(CLAIM,), requirements=needs, gpus=(self.card.uuid,))
             record = replace(shown.record, generation=generation)
@@ -95,6 +95,22 @@ async def test_a_claim_of_other_hardware_is_shown_and_never_told() -> None:
     await stage.serve(3600, 24.0)
     assert stage.told == []
     assert stage.watch.ratios == {(SLUG, "live decode c1"): 0.4}
+
+
+async def test_slow_is_mended_by_a_restart_only_where_its_cause_is_the_engines_own(stage: Stage) -> None:
+    """Heat outlives every restart; drafts that are no longer taken need not. What is over is forgotten."""
+    stage.card = card(0, throttle=("hw_thermal",))
+    await stage.serve(1200, 24.0)
+    assert stage.told
+    assert stage.watch.mendable(SLUG, 1) == ""
+    stage.card = card(0)
+    await stage.serve(120, 58.0, generation=2, spec_decode_acceptance_ratio=0.9)
+    await stage.serve(1200, 24.0, generation=2, spec_decode_acceptance_ratio=0.3)
+    assert stage.told[-1][2]["causes"] == ["acceptance"]
+    assert "0.40 of what is claimed" in stage.watch.mendable(SLUG, 2)
+    assert stage.watch.mendable(SLUG, 3) == ""
+    await stage.serve(900, 58.0, generation=2, spec_decode_acceptance_ratio=0.9)
+    assert stage.watch.mendable(SLUG, 2) == ""
 
 
 async def test_a_new_generation_begins_anew_and_what_is_gone_is_forgotten(stage: Stage) -> None:

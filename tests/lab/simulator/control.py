@@ -13,7 +13,7 @@ from .engine_client import EngineClient
 from .faults import Board, Fault, UnknownFault, make, parse_many
 from .httpd import Handler, Reply, Request
 
-_LOOK_S = 0.05  # real seconds between looks at the control file
+_LOOK_S = 0.05  # real seconds between looks at the control file, and pieces of a leak
 
 
 class Control:
@@ -26,6 +26,8 @@ class Control:
         self.keep_alive = False
         self.engine: EngineClient | None = None
         self._applied: set[str] = set()
+        self._leaked: list[bytes] = []
+        self._leaking: asyncio.Task[None] | None = None
         self._serves = False
         self._show_board()
 
@@ -71,9 +73,17 @@ class Control:
         self._applied.add(fault.kind)
         if fault.kind == "exit":
             self._exit(int(fault.number(1)))
+        if fault.kind == "leak":
+            self._leaking = asyncio.create_task(self._leak(fault))
         if fault.kind in {"exit0", "health_503_keepalive"}:
             self.keep_alive = self.keep_alive or fault.kind == "health_503_keepalive"
             self.engine.kill(int(fault.arg) if fault.arg else None)
+
+    async def _leak(self, fault: Fault) -> None:
+        """Take memory, written to so that it is there, for as long as the fault is in force."""
+        while self.faults.get("leak") == fault:
+            self._leaked.append(b"x" * int(fault.number(20) * 1e6 * _LOOK_S))
+            await asyncio.sleep(_LOOK_S)
 
     def _exit(self, code: int) -> None:
         """End at once with this code; above 128 by the signal itself, which PID 1 of a container survives."""

@@ -30,6 +30,7 @@ KINDS: Mapping[str, str] = {
     "kv_flat": "the KV gauge stays at 0, as with models that keep a state instead of a cache",
     "metrics_404": "GET /metrics answers 404",
     "metrics_hang": "GET /metrics never answers",
+    "leak": "the server takes N MB of memory a real second and gives none back (arg, 20)",
     "stale_gauge": "after the last request was aborted the gauges keep their values until a new request comes",
 }
 ALIASES: Mapping[str, str] = {"zombie": "zombie_held", "shm_broadcast": "worker_hang"}
