@@ -125,11 +125,11 @@ class Parts:
     @cached_property
     def process(self) -> Runtime:
         from agent.adapters.process_runtime import ProcessRuntime
-        from agent.adapters.process_start import LogRotation
+        from agent.adapters.process_start import DOOR, LogRotation
 
         logs = self.settings.logs
         rotation = LogRotation(int(logs.engine_max_size), logs.engine_max_files)
-        return ProcessRuntime(self.settings.paths.state / "processes", rotation)
+        return ProcessRuntime(self.settings.paths.state / "processes", rotation, door=DOOR)
 
     @cached_property
     def library(self) -> Library:

@@ -50,3 +50,14 @@ class ProcessFailed(RuntimeTrouble):
     code = "process.failed"
     message = "cannot {action}: {why}"
     hint = "see whether the state folder is there, writable and has space left"
+
+
+class NoUnit(RuntimeTrouble):
+    """systemd listens for engines, and none got a unit of its own."""
+
+    code = "process.unit"
+    message = "cannot {action}: no unit of its own: {why}"
+    hint = (
+        "journalctl -u 'recipe-agent-engine@*' says why; systemctl stop recipe-agent-engine.socket lets engines start "
+        "inside the agent's own unit, with its sandbox"
+    )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agent.adapters.process_table import Mark
+from agent.adapters.process_table import Group, Mark
 from agent.container.labels import Identity, identity_of
 from agent.container.port import ContainerSpec
 from agent.container.process_launch import ProcessLaunch
@@ -50,6 +50,8 @@ class Started:
     wrapper: Mark
     boot: str
     at: float
+    group: Group | None = None
+    """The control group that is this engine's alone; None where it shares one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,8 @@ class Exited:
     code: int
     signal: int
     at: float
+    oom_kills: int | None = None
+    """How many of its processes the kernel ended for memory; None where nobody counts."""
 
 
 def create(root: Path, spec: ContainerSpec, launch: ProcessLaunch, base: Mapping[str, str], at: float) -> Record:
@@ -126,9 +130,16 @@ def started(record: Record) -> Started | None:
             wrapper=Mark(int(document["wrapper"]), int(document["wrapper_start"])),
             boot=str(document["boot"]),
             at=float(document["at"]),
+            group=_group(document),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise Damaged(f"{record.folder / 'started'}: {error}") from error
+
+
+def _group(document: Mapping[str, Any]) -> Group | None:
+    """Records of agents that knew no units of engines have none."""
+    folder = document.get("group")
+    return Group(Path(folder), int(document["group_inode"])) if folder else None
 
 
 def exited(record: Record) -> Exited | None:
@@ -137,7 +148,9 @@ def exited(record: Record) -> Exited | None:
     if document is None:
         return None
     try:
-        return Exited(int(document["code"]), int(document["signal"]), float(document["at"]))
+        oom = document.get("oom_kills")
+        kills = None if oom is None else int(oom)
+        return Exited(int(document["code"]), int(document["signal"]), float(document["at"]), kills)
     except (KeyError, TypeError, ValueError) as error:
         raise Damaged(f"{record.folder / 'exited'}: {error}") from error
 

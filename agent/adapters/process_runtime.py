@@ -23,6 +23,7 @@ from agent.adapters import process_records as records
 from agent.adapters import process_start as starting
 from agent.adapters import process_table as processes
 from agent.adapters.process_errors import (
+    NoUnit,
     ProcessFailed,
     ProcessGone,
     ProcessNameTaken,
@@ -32,7 +33,7 @@ from agent.adapters.process_errors import (
 )
 from agent.adapters.process_log import Batch
 from agent.adapters.process_records import Damaged, Record
-from agent.adapters.process_start import LogRotation
+from agent.adapters.process_start import DoorShut, LogRotation
 from agent.adapters.process_view import family_of, view_of
 from agent.adapters.runtime_threads import Threads
 from agent.clock import timestamp
@@ -64,12 +65,13 @@ _log = structlog.get_logger(__name__)
 
 
 class ProcessRuntime:
-    """Engines as plain processes. `root` is the folder of its records."""
+    """Engines as plain processes. `root` is the folder of its records; `door`: systemd's, to units of their own."""
 
     kind = "process"
 
-    def __init__(self, root: Path, rotation: LogRotation, timeout_s: float = 30.0) -> None:
+    def __init__(self, root: Path, rotation: LogRotation, timeout_s: float = 30.0, door: Path | None = None) -> None:
         self._root = root
+        self._door = door
         self._rotation = rotation
         self._timeout = timeout_s
         self._threads = Threads("process-runtime")
@@ -250,8 +252,11 @@ class ProcessRuntime:
         if problem := starting.start_problem(records.command(record), env, record.cwd):
             records.note_failure(record, problem)
             raise ProcessRejected(action=action, why=problem, advice="see the launch's command line and PATH")
-        pid = starting.start(record, self._rotation, self._timeout * 0.8)
-        self._wrappers.add(pid)
+        try:
+            child = starting.start(record, self._rotation, self._timeout * 0.8, self._door)
+        except DoorShut as error:
+            raise NoUnit(action=action, why=str(error)) from error
+        self._wrappers |= {child} if child is not None else set()
         if failure := records.text(record, "failed"):
             raise ProcessRejected(action=action, why=failure, advice="see the launch's command line and PATH")
         if records.started(record) is None:
@@ -313,7 +318,8 @@ class ProcessRuntime:
         }
 
     def _beyond(self, record: Record) -> Mapping[str, Any]:
-        """What only this runtime has: command line, the wrapper, signals asked for, the tree as it is now."""
+        """What only this runtime has: command line, its unit, signals asked for, the tree as it is now."""
+        started = records.started(record)
         return {
             "Argv": list(record.argv),
             "WorkingDir": record.cwd,
@@ -321,6 +327,7 @@ class ProcessRuntime:
             "Exited": records.optional(record.folder / "exited"),
             "Asked": [{"At": timestamp(at), "Signal": name} for at, name in records.asks(record)],
             "Wrapper": records.text(record, "wrapper.log"),
+            "Unit": started.group.unit if started is not None and started.group is not None else None,
             "Tree": [
                 {"Pid": member.mark.pid, "Name": member.name, "State": member.state, "Parent": member.parent}
                 for member in self._family(record)

@@ -1,21 +1,33 @@
-"""Starting the wrapper: a child in its own session, in a scope of its own where systemd would end it with the agent."""
+"""Starting the wrapper: in a unit of its own where systemd opens the door to one, else as a child in its own session.
+
+A child inherits the agent's sandbox, devices and limits, and the memory of both is counted as one. `process_launcher`
+is the other side of the door. Why a socket, and not templates that polkit lets the agent start: polkit is on few
+servers, its rule would have to name units by pattern, and a unit's name or environment would have to carry what an
+engine is; a connection carries it past every listing, and the kernel says who is asking.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import signal
+import socket
 import subprocess
-import sys
 import time
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from agent.adapters import process_records as records
+from agent.adapters import process_table as processes
+from agent.adapters.process_launcher import Refused, Request, decoded, read_line, stub_command
 from agent.adapters.process_records import Record
+from agent.adapters.process_table import Mark
 
-STUB = Path(__file__).with_name("process_stub.py")
+DOOR = Path("/run/recipe-agent-engine.sock")
+"""Where systemd listens for us (units/recipe-agent-engine.socket)."""
 POLL_S = 0.01
 
 INHERITED = (
@@ -33,6 +45,10 @@ INHERITED = (
     "NVIDIA_DRIVER_CAPABILITIES",
 )
 """What of the agent's environment an engine gets: where programs and libraries lie on this host, nothing else."""
+
+
+class DoorShut(Exception):
+    """There is a door to units of their own, and no unit came; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +77,81 @@ def start_problem(argv: tuple[str, ...], env: dict[str, str], cwd: str) -> str |
     return None
 
 
-def start(record: Record, rotation: LogRotation, deadline: float) -> int:
-    """Run the wrapper and return its pid once the engine runs, or could not be executed, or `deadline` passed.
+def start(record: Record, rotation: LogRotation, deadline: float, door: Path | None) -> int | None:
+    """Run the wrapper; returns once the engine runs, or could not be executed, or `deadline` (s) passed.
+
+    Its pid where it is a child of ours, to be reaped; None where it has a unit of its own. Raises DoorShut where there
+    is a door and no unit behind it.
+    """
+    until = time.monotonic() + deadline
+    request = Request(str(record.folder), record.cwd, rotation.max_bytes, rotation.files)
+    side = knock(door, deadline) if door is not None else None
+    if side is None:
+        pid = spawn(record, request)
+        while not _settled(record) and not reap(pid) and time.monotonic() < until:
+            time.sleep(POLL_S)
+        return pid
+    with side:
+        wrapper = hand_over(side, request)
+    while not _settled(record) and processes.alive(wrapper) and time.monotonic() < until:
+        time.sleep(POLL_S)
+    return None
+
+
+def knock(door: Path, deadline: float) -> socket.socket | None:
+    """A connection for one engine; None where the door is not there or not for us, so that there is the other way."""
+    try:
+        if door.stat().st_uid != os.geteuid():
+            return None
+    except FileNotFoundError:
+        return None
+    side = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    side.settimeout(deadline)
+    try:
+        side.connect(str(door))
+    except OSError as error:
+        side.close()
+        if error.errno in (errno.ECONNREFUSED, errno.ENOENT):
+            return None  # its unit has been stopped
+        raise DoorShut(f"{door}: {error.strerror or error}") from error
+    return side
+
+
+def hand_over(side: socket.socket, request: Request) -> Mark:
+    """Tell the launcher what to become; the wrapper that it is now. Raises DoorShut."""
+    try:
+        wrapper = int(_said(side, "pid"))
+        found = processes.process(wrapper)
+        side.sendall(request.line())
+        _said(side, "taken")
+    except TimeoutError as error:
+        raise DoorShut("systemd started nothing for it in time") from error
+    except (OSError, Refused, ValueError) as error:
+        raise DoorShut(str(error)) from error
+    if found is None:
+        raise DoorShut(f"its launcher (pid {wrapper}) is not in the agent's /proc")
+    return found.mark
+
+
+def _said(side: socket.socket, key: str) -> Any:
+    """What the launcher says; raises Refused with its reason, or where it says nothing."""
+    line = read_line(side)
+    if not line:
+        raise Refused("the launcher ended without a word (too many connections, or it failed)")
+    document = decoded(line)
+    if key not in document:
+        raise Refused(str(document.get("refused", f"no {key} in its answer")))
+    return document[key]
+
+
+def spawn(record: Record, request: Request) -> int:
+    """The wrapper as a child; its pid.
 
     `posix_spawn` rather than `subprocess`: the agent does not wait for it, and may end before it.
     """
-    stub = [sys.executable, "-I", "-S", str(STUB), str(record.folder), record.cwd]
-    argv = [*scope(record.name), *stub, str(rotation.max_bytes), str(rotation.files)]
-    pid = os.posix_spawn(
+    in_scope = scope(record.name)
+    argv = [*in_scope, *stub_command(request, own_group=bool(in_scope))]
+    return os.posix_spawn(
         argv[0],
         argv,
         base_environment(),
@@ -77,10 +160,6 @@ def start(record: Record, rotation: LogRotation, deadline: float) -> int:
         setsigmask=(),
         setsigdef=(signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGCHLD),
     )
-    until = time.monotonic() + deadline
-    while not _settled(record) and not reap(pid) and time.monotonic() < until:
-        time.sleep(POLL_S)
-    return pid
 
 
 def reap(pid: int) -> bool:

@@ -1,6 +1,6 @@
 """The wrapper around one engine that runs as a plain process: what a container's shim is to Docker.
 
-Run as a file, `python -I -S process_stub.py FOLDER CWD MAX_BYTES FILES`, in a session of its own. It outlives the
+Run as a file, `python -I -S process_stub.py FOLDER CWD MAX_BYTES FILES GROUP`, in a session of its own. It outlives the
 agent, and it is there because only a parent learns an exit status: with the engine as the agent's own child, the
 status would be lost with every restart of the agent. It costs one bare interpreter (about 9 MB), so it imports nothing
 beyond `os`, `sys`, `select`, `signal`, `time` and `ctypes`, and nothing of the agent.
@@ -8,9 +8,11 @@ beyond `os`, `sys`, `select`, `signal`, `time` and `ctypes`, and nothing of the 
 In FOLDER it reads `argv` and `environ` (words ended by NUL; they may hold secrets and are removed once used) and
 writes, each file whole or not at all:
 
-- `started`: pid and start time (clock ticks since boot) of the engine and of itself, the boot's id, the time
+- `started`: pid and start time (clock ticks since boot) of the engine and of itself, the boot's id, the time, and the
+  control group that is this engine's alone, with its inode: only where GROUP is `own` and nobody else is in it
 - `failed`: why the program could not be executed
-- `exited`: exit code as Docker counts it (128 + signal), the signal or 0, the time
+- `exited`: exit code as Docker counts it (128 + signal), the signal or 0, the time, and how many processes of that
+  control group the kernel ended for memory, null where nobody knows
 - `asked`: a line for each stop that was asked of the wrapper by a signal (`kill` of it is this runtime's `docker stop`)
 - `log`: output, written by the engine itself, so that the engine does not depend on the wrapper's life;
   `log.times`: the time at which the log had reached a length, twice a second while it grows;
@@ -21,7 +23,7 @@ ends, it ends the rest, as the end of a container's first process does.
 """
 
 # Neither pathlib nor contextlib: what is imported here lives in memory as long as the engine.
-# ruff: noqa: PTH104, PTH108, PTH123, PTH208, SIM105
+# ruff: noqa: PTH104, PTH108, PTH116, PTH123, PTH208, SIM105
 
 import ctypes
 import os
@@ -36,9 +38,12 @@ PR_SET_CHILD_SUBREAPER = 36
 PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 47, 4
 WATCHED = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 COPY = 1 << 20
+CGROUPS = "/sys/fs/cgroup"
+TREES = (("", CGROUPS), ("", CGROUPS + "/unified"), ("name=systemd", CGROUPS + "/systemd"))
+"""Where systemd puts processes, by the name in /proc/PID/cgroup and the mount point: version 2, hybrid, version 1."""
 
 
-def main(folder: str, cwd: str, max_bytes: int, files: int) -> int:
+def main(folder: str, cwd: str, max_bytes: int, files: int, group: str) -> int:
     """Start the engine, keep its log, and write down how it ended."""
     umask = os.umask(0o077)
     os.chdir(folder)
@@ -48,6 +53,7 @@ def main(folder: str, cwd: str, max_bytes: int, files: int) -> int:
     # The agent's unit may give it capabilities to look at other users' processes; no engine gets them.
     prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
     log = os.open("log", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o640)
+    own = own_group() if group == "own" else ("", 0)  # before the engine is in it as well
     pid, error = launch(words("argv"), words("environ"), cwd, (log, umask))
     os.unlink("environ")
     os.unlink("argv")
@@ -57,9 +63,10 @@ def main(folder: str, cwd: str, max_bytes: int, files: int) -> int:
     write(
         "started",
         f'{{"pid": {pid}, "start": {start_time(pid)}, "wrapper": {os.getpid()}, '
-        f'"wrapper_start": {start_time(os.getpid())}, "boot": "{boot_id()}", "at": {time.time():.6f}}}',
+        f'"wrapper_start": {start_time(os.getpid())}, "boot": "{boot_id()}", "at": {time.time():.6f}, '
+        f'"group": "{escaped(own[0])}", "group_inode": {own[1]}}}',
     )
-    watch(pid, Log(log, max_bytes, files), ears)
+    watch(pid, Log(log, max_bytes, files), ears, own[0])
     end_the_rest(ears)
     return 0
 
@@ -117,6 +124,55 @@ def start_time(pid: int) -> int:
     return int(stat(pid)[19])
 
 
+def own_group() -> "tuple[str, int]":
+    """Folder and inode of the control group that holds this process and no other; empty where it is shared.
+
+    A name may come again after its unit has ended, an inode does not as long as the host runs.
+    """
+    paths = group_paths()
+    for name, root in TREES:
+        folder = root + paths.get(name, "/")
+        try:
+            with open(folder + "/cgroup.procs", "rb") as file:
+                if file.read().split() == [b"%d" % os.getpid()]:
+                    return folder, os.stat(folder).st_ino
+        except OSError:
+            continue
+    return "", 0
+
+
+def group_paths() -> "dict[str, str]":
+    """Where this process is, by controller; the empty one is version 2 (cgroups(7))."""
+    with open("/proc/self/cgroup", encoding="utf-8") as file:
+        lines = [line.rstrip("\n").split(":", 2) for line in file]
+    return {name: path for _, names, path in lines for name in names.split(",")}
+
+
+def oom_kills(group: str) -> str:
+    """How many processes of its own control group the kernel has ended for memory, as JSON.
+
+    `oom_kill` counts every kind of OOM killer (cgroup-v2.rst, memory.events; version 1: memory.oom_control). Version 1
+    has one tree a controller, and in the one of memory the unit's own group may be missing.
+    """
+    found = [group + "/memory.events"]
+    held = group_paths().get("memory", "")
+    if held.rpartition("/")[2] == group.rpartition("/")[2]:
+        found.append(CGROUPS + "/memory" + held + "/memory.oom_control")
+    for name in found:
+        try:
+            with open(name, encoding="ascii") as file:
+                counts = dict(line.split() for line in file)
+            return str(int(counts["oom_kill"]))
+        except (OSError, ValueError, KeyError):
+            continue
+    return "null"
+
+
+def escaped(text: str) -> str:
+    """Inside a JSON string: unit names are escaped with backslashes."""
+    return text.replace("\\", "\\\\").replace('"', '\\"')
+
+
 def launch(argv: list[bytes], environ: list[bytes], cwd: str, given: tuple[int, int]) -> tuple[int, str]:
     """Pid of the engine, or why it could not be executed."""
     env = dict(entry.split(b"=", 1) for entry in environ)
@@ -155,7 +211,7 @@ def become(argv: list[bytes], env: dict[bytes, bytes], cwd: str, given: tuple[in
         os._exit(127)
 
 
-def watch(main_pid: int, log: "Log", ears: int) -> None:
+def watch(main_pid: int, log: "Log", ears: int, group: str) -> None:
     """Until the engine has ended: reap what ends, pass on what is asked, keep the log's times and bounds."""
     status = None
     while status is None:
@@ -168,7 +224,8 @@ def watch(main_pid: int, log: "Log", ears: int) -> None:
     log.tick()
     number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
     code = 128 + number if number else os.WEXITSTATUS(status)
-    insist("exited", f'{{"code": {code}, "signal": {number}, "at": {time.time():.6f}}}')
+    oom = oom_kills(group) if group else "null"
+    insist("exited", f'{{"code": {code}, "signal": {number}, "at": {time.time():.6f}, "oom_kills": {oom}}}')
 
 
 def insist(name: str, text: str) -> None:
@@ -293,4 +350,4 @@ class Log:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])))
+    sys.exit(main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), sys.argv[5]))

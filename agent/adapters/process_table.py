@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from errno import ENODEV
 from pathlib import Path
 
 PROC = Path("/proc")
@@ -17,6 +18,19 @@ class Mark:
 
     pid: int
     start: int
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A control group for all time of one boot: a name comes again with a unit of that name, an inode does not."""
+
+    folder: Path
+    inode: int
+
+    @property
+    def unit(self) -> str:
+        """The systemd unit that it is the group of."""
+        return self.folder.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +86,21 @@ def table() -> dict[int, Process]:
     """All processes that this process can see, by pid."""
     pids = [int(path.name) for path in PROC.iterdir() if path.name.isdigit()]
     return {pid: found for pid in pids if (found := process(pid)) is not None}
+
+
+def members(group: Group) -> tuple[int, ...]:
+    """Pids in a control group; none once it is gone. Raises OSError where it may not be read."""
+    try:
+        if group.folder.stat().st_ino != group.inode:
+            return ()
+        words = (group.folder / "cgroup.procs").read_text(encoding="ascii").split()
+    except (FileNotFoundError, NotADirectoryError):
+        return ()
+    except OSError as error:
+        if error.errno == ENODEV:  # removed between opening and reading
+            return ()
+        raise
+    return tuple(int(word) for word in words if word != "0")  # 0: of a namespace that we do not see
 
 
 def family(roots: Iterable[Mark], sessions: Iterable[int], everyone: Mapping[int, Process]) -> tuple[Process, ...]:

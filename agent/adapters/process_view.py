@@ -39,7 +39,8 @@ def _of_started(record: Record, started: Started, view: ContainerView) -> Contai
     exited = _status(record, started)
     if exited is None:
         return replace(view, state=RunState.EXITED, error=_why_unknown(started))
-    return replace(view, state=RunState.EXITED, exit_code=exited.code, finished_at=exited.at)
+    killed = bool(exited.oom_kills)
+    return replace(view, state=RunState.EXITED, exit_code=exited.code, finished_at=exited.at, oom_killed=killed)
 
 
 def _runs(started: Started) -> bool:
@@ -68,8 +69,9 @@ def _why_unknown(started: Started) -> str:
 def family_of(record: Record, known: Iterable[Mark]) -> tuple[Process, ...]:
     """Every living process of it, its wrapper left out.
 
-    With the wrapper alive all of them descend from it (it is a subreaper). Without it they are looked for below the
-    engine, in its session while the engine holds that number, among those seen before, and by what they inherited.
+    Where it has a control group of its own, whatever is in there is its. Else, with the wrapper alive, all of them
+    descend from it (it is a subreaper). Without it they are looked for below the engine, in its session while the
+    engine holds that number, among those seen before, and by what they inherited.
     """
     started = records.started(record)
     if started is None or started.boot != processes.boot_id():
@@ -77,6 +79,8 @@ def family_of(record: Record, known: Iterable[Mark]) -> tuple[Process, ...]:
     everyone = processes.table()
     members = {mark for mark in (started.main, started.wrapper, *known) if _lives(everyone, mark)}
     sessions = {started.main.pid} if started.main in members else set()
+    inside = processes.members(started.group) if started.group is not None else ()
+    members |= {everyone[pid].mark for pid in inside if pid in everyone}
     if started.wrapper not in members:
         entry, output = f"{records.RUN_MARK}={record.id}".encode(), str(record.folder / "log")
         members |= {found.mark for found in everyone.values() if processes.belongs(found.mark.pid, entry, output)}

@@ -16,6 +16,7 @@ from agent.adapters.docker_runtime import DockerRuntime
 from agent.adapters.process_runtime import ProcessRuntime
 from agent.adapters.process_start import LogRotation
 from agent.container.port import ContainerView
+from tests.adapters import doors
 from tests.adapters.processes import end_all
 from tests.container.contract import RuntimeContract
 from tests.container.fake import FakeRuntime, FakeWorld
@@ -58,12 +59,13 @@ class TestFake(RuntimeContract):
 class ProcessWorld:
     """Real processes below a folder."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, door: Path | None = None) -> None:
         self.root = root
+        self.door = door
         self.runtime = self.again()
 
     def again(self) -> ProcessRuntime:
-        return ProcessRuntime(self.root, LogRotation(max_bytes=50_000_000, files=4))
+        return ProcessRuntime(self.root, LogRotation(max_bytes=50_000_000, files=4), door=self.door)
 
     def body(self, program: Program) -> dict[str, Any]:
         return {"Cmd": program.argv()}
@@ -87,6 +89,17 @@ class TestProcess(RuntimeContract):
         world = ProcessWorld(tmp_path / "processes")
         yield world
         end_all(world.root)
+
+
+class TestProcessBehindADoor(RuntimeContract):
+    """Plain processes that are nobody's children: another starts them, as systemd does."""
+
+    @pytest.fixture
+    async def world(self, tmp_path: Path) -> AsyncIterator[ProcessWorld]:
+        with doors.opened(tmp_path) as door:
+            world = ProcessWorld(tmp_path / "processes", door)
+            yield world
+            end_all(world.root)
 
 
 class DockerWorld:

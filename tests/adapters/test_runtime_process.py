@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
+from agent.adapters import process_launcher, process_start
 from agent.adapters import process_records as records
-from agent.adapters import process_start
 from agent.adapters import process_table as processes
 from agent.adapters.process_runtime import ProcessRuntime
 from agent.adapters.process_start import LogRotation
@@ -191,6 +191,52 @@ async def test_orphans_of_a_lost_wrapper_are_found_and_hold_the_record(bench: Be
     assert await again.list() == ()
 
 
+async def test_what_is_in_its_control_group_is_its_own_as_long_as_the_group_is_the_same(
+    bench: Bench, tmp_path: Path
+) -> None:
+    """Also what is no descendant. A group of that name in another folder is a later unit's, and another engine's."""
+    container_id = await bench.start(WAITS)
+    stranger = await asyncio.create_subprocess_exec("/bin/sleep", "600", start_new_session=True)
+    try:
+        group = tmp_path / "recipe-agent-engine@0-1-2.service"
+        group.mkdir()
+        (group / "cgroup.procs").write_text(f"{bench.marks(container_id).wrapper.pid}\n{stranger.pid}\n0\n")
+        path = bench.root / container_id / "started"
+        document = json.loads(path.read_text()) | {"group": str(group)}
+
+        async def tree(inode: int) -> set[int]:
+            path.write_text(json.dumps(document | {"group_inode": inode}))
+            word = await bench.runtime.inspect(container_id)
+            assert word is not None
+            assert word["Process"]["Unit"] == group.name
+            return {one["Pid"] for one in word["Process"]["Tree"]}
+
+        assert stranger.pid not in await tree(group.stat().st_ino + 1)
+        assert stranger.pid in await tree(group.stat().st_ino)
+        await bench.runtime.signal(container_id, "KILL")
+        assert await asyncio.wait_for(stranger.wait(), 10) == -signal.SIGKILL
+        shutil.rmtree(group)
+        await view_in(bench.runtime, container_id, RunState.EXITED)
+        await bench.runtime.remove(container_id)
+    finally:
+        if stranger.returncode is None:
+            stranger.kill()
+            await stranger.wait()
+
+
+@pytest.mark.parametrize(("counted", "killed"), [("null", False), ("0", False), ("2", True)])
+async def test_a_kill_for_memory_is_what_the_kernel_counted(bench: Bench, counted: str, killed: bool) -> None:
+    """In the engine's own control group; where it has none nobody counts, and nothing is claimed."""
+    container_id = await bench.start("pass")
+    await view_in(bench.runtime, container_id, RunState.EXITED)
+    path = bench.root / container_id / "exited"
+    assert json.loads(path.read_text())["oom_kills"] is None
+    path.write_text(path.read_text().replace("null", counted))
+    view = await bench.runtime.view(container_id)
+    assert view is not None
+    assert view.oom_killed is killed
+
+
 async def test_a_zombie_has_ended(bench: Bench) -> None:
     container_id = await bench.start(WAITS)
     marks = bench.marks(container_id)
@@ -317,7 +363,7 @@ async def test_an_engine_gets_none_of_the_agent_s_capabilities(tmp_path: Path) -
     (tmp_path / "argv").write_bytes(b"/bin/grep\0Cap\0/proc/self/status\0")
     (tmp_path / "environ").write_bytes(b"")
     as_unit = ("setpriv", "--securebits", "+noroot", "--inh-caps", "+kill", "--ambient-caps", "+kill", "--")
-    stub = (sys.executable, "-I", "-S", str(process_start.STUB), str(tmp_path), "/", "0", "1")
+    stub = (sys.executable, "-I", "-S", str(process_launcher.STUB), str(tmp_path), "/", "0", "1", "shared")
     probe = await asyncio.create_subprocess_exec(*as_unit, "grep", "CapAmb", "/proc/self/status", stdout=-1)
     assert (await probe.communicate())[0].split()[1] != b"0" * 16, "the probe has one"
     wrapper = await asyncio.create_subprocess_exec(*as_unit, *stub)

@@ -55,10 +55,11 @@ def test_nothing_else_is_in_it(wheel: Path) -> None:
     assert {top for top in tops if not top.endswith(".dist-info")} == {"agent"}
 
 
-def test_both_programs_are_named(wheel: Path) -> None:
-    """What an installation puts on PATH."""
+def test_its_programs_are_named(wheel: Path) -> None:
+    """What an installation puts on PATH; the last is systemd's to run."""
     with zipfile.ZipFile(wheel) as archive:
         (name,) = (name for name in archive.namelist() if name.endswith("entry_points.txt"))
         text = archive.read(name).decode()
     assert "agentctl = agent.cli.main:main" in text
     assert "recipe-agent = agent.daemon.main:main" in text
+    assert "recipe-agent-engine = agent.adapters.process_launcher:main" in text
