@@ -6,22 +6,26 @@ import asyncio
 import ctypes
 import os
 import pwd
+import stat
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
+from agent.adapters.process_start import DOOR
 from agent.adapters.procfs import parse_keys, read
 from agent.adapters.runtime_threads import Threads
 from agent.adapters.sqlite_schema import VERSION
 from agent.clock import Clock
 from agent.host.reading import Known, Reading, Unknown
-from agent.preflight.surroundings import Access, Rights, State, Sync, Unit
+from agent.preflight.surroundings import Access, Apart, Rights, State, Sync, Unit
 
 T = TypeVar("T")
 
 CAPABILITIES = {"DAC_READ_SEARCH": 2, "KILL": 5, "SYS_PTRACE": 19, "SYSLOG": 34}
 """Bits of CapEff (linux/capability.h)."""
+MANAGED = "run/systemd/system"
+"""There where systemd is the init (sd_booted(3))."""
 UNIT = "recipe-agent.service"
 SHOWN = ("LoadState", "ActiveState", "UnitFileState", "NRestarts", "Result")
 STA_UNSYNC = 0x40
@@ -72,6 +76,9 @@ class HostSurroundings:
     async def rights(self) -> Reading[Rights]:
         return await self._look(self._rights)
 
+    async def apart(self) -> Reading[Apart]:
+        return await self._look(self._apart)
+
     async def state(self) -> Reading[State]:
         return await self._look(self._state)
 
@@ -79,7 +86,7 @@ class HostSurroundings:
         return await self._look(self._nvidia_devices)
 
     async def unit(self) -> Reading[Unit]:
-        if not (self._root / "run/systemd/system").is_dir():
+        if not (self._root / MANAGED).is_dir():
             return Unknown("systemd does not run this host")
         words = ("systemctl", "show", UNIT, f"--property={','.join(SHOWN)}")
         try:
@@ -125,7 +132,19 @@ class HostSurroundings:
             return status
         effective = int(parse_keys(status.value)["CapEff"], 16)
         held = frozenset(name for name, bit in CAPABILITIES.items() if effective >> bit & 1)
-        return Known(Rights(user_name(), tuple(access_to(place) for place in self._places), held), status.at)
+        return Known(
+            Rights(user_name(os.geteuid()), tuple(access_to(place) for place in self._places), held), status.at
+        )
+
+    def _apart(self) -> Reading[Apart]:
+        door = self._root / str(DOOR).lstrip("/")
+        try:
+            found = door.stat()
+        except FileNotFoundError:
+            owner = ""
+        else:
+            owner = user_name(found.st_uid) if stat.S_ISSOCK(found.st_mode) else ""
+        return Known(Apart((self._root / MANAGED).is_dir(), str(DOOR), owner), self._clock.now())
 
     def _state(self) -> Reading[State]:
         if not self._record.exists():
@@ -175,8 +194,8 @@ def access_to(place: Place) -> Access:
     return Access(str(place.path), place.purpose, place.path.exists(), " and ".join(lacks))
 
 
-def user_name() -> str:
+def user_name(uid: int) -> str:
     try:
-        return pwd.getpwuid(os.geteuid()).pw_name
+        return pwd.getpwuid(uid).pw_name
     except KeyError:  # a container's user without an entry
-        return f"uid {os.geteuid()}"
+        return f"uid {uid}"

@@ -39,6 +39,17 @@ USES: dict[str, str] = {
 }
 """Capabilities of the agent and what is not possible without each."""
 
+INSIDE = (
+    "engines that are plain processes start inside the agent's own unit: they have its sandbox, devices and limits, "
+    "their memory counts as its, and nothing but process ids tells what is theirs"
+)
+BESIDE = (
+    "engines that are plain processes are started beside the agent, as systemd does not run here: what ends its "
+    "session or container ends them, limits and sandbox are the agent's, an OOM kill is not told from another, and "
+    "nothing but process ids tells what is theirs"
+)
+"""What is lost without units of their own."""
+
 
 @dataclass(frozen=True, slots=True)
 class Site:
@@ -127,6 +138,7 @@ def own_checks(around: Surroundings, site: Site, gpus: bool) -> tuple[Check, ...
         Check("runtime.reachable", "the container engine answers", runtime, lambda _: site.runtime != "process", True),
         Check("permissions", "the agent may do what it needs to", asking(permissions)),
         Check("service", "systemd's view of the agent", asking(service)),
+        Check("process.units", "engines have units of their own", asking(apart), lambda c: c.plan.runtime == "process"),
         Check("state", "the record fits this program", asking(state), required=True),
         Check("clock", "the clock is kept", asking(clock)),
         Check(memlock.ID, memlock.CHECK.about, locking),
@@ -192,6 +204,20 @@ async def service(around: Surroundings) -> Answer:
         hint = "systemctl enable recipe-agent, or engines stay down after a reboot"
         return doubtful(f"{found}, not started at boot ({unit.enabled})", hint=hint)
     return doubtful(found, hint="journalctl -u recipe-agent says why it restarts") if unit.restarts else good(found)
+
+
+async def apart(around: Surroundings) -> Answer:
+    """Whether engines that are plain processes are kept out of the agent's own unit, and what is lost where not."""
+    reading = await around.apart()
+    if isinstance(reading, Unknown):
+        return unknown(reading.reason)
+    way = reading.value
+    if way.owner:
+        return good(f"engines of an agent of {way.owner} get units of their own", details={"socket": way.door})
+    if way.systemd:
+        found = f"{INSIDE}: nothing listens at {way.door}"
+        return doubtful(found, hint="systemctl start recipe-agent-engine.socket; engines have it from their next start")
+    return doubtful(BESIDE, hint="run the agent as a service of systemd, or engines in containers")
 
 
 async def state(around: Surroundings) -> Answer:

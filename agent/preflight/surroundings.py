@@ -52,6 +52,18 @@ class Unit:
 
 
 @dataclass(frozen=True, slots=True)
+class Apart:
+    """What stands between engines that are plain processes and units of their own."""
+
+    systemd: bool
+    """Whether systemd runs this host."""
+    door: str
+    """The socket that the agent asks for one."""
+    owner: str = ""
+    """For which user it is, the only one who may ask; empty where it is not there."""
+
+
+@dataclass(frozen=True, slots=True)
 class State:
     """The agent's record on disk. None where there is none yet."""
 
@@ -69,6 +81,8 @@ class Surroundings(Protocol):
     async def rights(self) -> Reading[Rights]: ...
 
     async def unit(self) -> Reading[Unit]: ...
+
+    async def apart(self) -> Reading[Apart]: ...
 
     async def state(self) -> Reading[State]: ...
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import pwd
+import socket
 import sqlite3
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from agent.adapters.preflight_facts_doctor import HostSurroundings, Place, unit_
 from agent.adapters.sqlite_store import VERSION
 from agent.clock import SystemClock
 from agent.host.reading import Known, Unknown
-from agent.preflight.surroundings import Unit
+from agent.preflight.surroundings import Apart, Unit
 
 
 def around(root: Path, *places: Place, record: str = "state.db") -> HostSurroundings:
@@ -70,6 +72,22 @@ async def test_cards_on_the_bus_are_counted_without_their_sound(tmp_path: Path) 
 async def test_no_bus_and_no_systemd_are_reasons(tmp_path: Path) -> None:
     assert isinstance(await around(tmp_path).nvidia_devices(), Unknown)
     assert await around(tmp_path).unit() == Unknown("systemd does not run this host")
+
+
+async def test_the_door_to_units_of_engines(tmp_path: Path) -> None:
+    """A socket of somebody's; any other thing of that name is none."""
+    (tmp_path / "run/systemd/system").mkdir(parents=True)
+    door = tmp_path / "run/recipe-agent-engine.sock"
+    none = await around(tmp_path).apart()
+    door.touch()
+    file = await around(tmp_path).apart()
+    door.unlink()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(door))
+        there = await around(tmp_path).apart()
+    found = [reading.value for reading in (none, file, there) if isinstance(reading, Known)]
+    owner = pwd.getpwuid(os.getuid()).pw_name
+    assert found == [Apart(True, f"/{door.relative_to(tmp_path)}", name) for name in ("", "", owner)]
 
 
 async def test_systemctl_is_asked_and_its_refusal_is_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

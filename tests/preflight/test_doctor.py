@@ -11,7 +11,7 @@ from agent.host.reading import Reading, Unknown
 from agent.preflight.doctor import Site, examine, healthy, sentence
 from agent.preflight.facts import LockLimit
 from agent.preflight.model import Finding, Level
-from agent.preflight.surroundings import Access, Rights, State, Sync, Unit
+from agent.preflight.surroundings import Access, Apart, Rights, State, Sync, Unit
 from agent.quantity import Bytes
 from tests.preflight.build import HANGS, FakeFacts, card, disk, driver, known
 
@@ -26,6 +26,7 @@ class Around:
     synced: Reading[Sync] = field(default_factory=lambda: known(Sync(True, 0.02)))
     may: Reading[Rights] = field(default_factory=lambda: known(Rights("recipe-agent", (), ALL)))
     served: Reading[Unit] = field(default_factory=lambda: known(Unit("loaded", "active", "enabled", 0, "success")))
+    engines: Reading[Apart] = field(default_factory=lambda: known(Apart(True, "/run/door.sock", "recipe-agent")))
     record: Reading[State] = field(default_factory=lambda: known(State("/s/state.db", 1, 1)))
     devices: Reading[int] = field(default_factory=lambda: known(4))
 
@@ -37,6 +38,9 @@ class Around:
 
     async def unit(self) -> Reading[Unit]:
         return self.served
+
+    async def apart(self) -> Reading[Apart]:
+        return self.engines
 
     async def state(self) -> Reading[State]:
         return self.record
@@ -101,6 +105,24 @@ async def test_without_docker_only_a_site_that_wants_it_is_wrong(runtime: str, l
     facts.engine = Unknown("nobody answers")
     found = (await doctor(facts, runtime=runtime)).get("runtime.reachable")
     assert (found.level if found else None) is level
+
+
+@pytest.mark.parametrize(
+    ("engines", "level", "says"),
+    [
+        (known(Apart(True, "/run/door.sock", "recipe-agent")), PASS, "an agent of recipe-agent get units of their own"),
+        (known(Apart(True, "/run/door.sock")), WARN, "inside the agent's own unit: they have its sandbox"),
+        (known(Apart(False, "/run/door.sock")), WARN, "what ends its session or container ends them"),
+        (HANGS, UNKNOWN, ""),
+    ],
+)
+async def test_what_plain_processes_lose_without_units_of_their_own(
+    engines: Reading[Apart], level: Level, says: str
+) -> None:
+    finding = (await doctor(around=Around(engines=engines), runtime="process"))["process.units"]
+    assert finding.level is level
+    assert says in finding.found
+    assert "process.units" not in await doctor(around=Around(engines=engines), runtime="docker")
 
 
 async def test_without_docker_the_agents_own_limit_counts() -> None:
