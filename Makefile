@@ -41,7 +41,8 @@ lint: venv ## style, types, layers
 test: venv ## every tier that fits this machine, in the lab's namespaces where they can be had
 	@$(PYTHON_OF_VENV) -m tests.lab.halves $(ARGS)
 
-test-long: venv ## what waits for minutes: measured rates through the daemon, a short soak
+test-long: venv ## what waits for minutes: rates through the daemon, a short soak, packages on whole Debian hosts
+	@$(PYTHON_OF_VENV) -m tests.lab.prepare
 	@$(IN_LAB) --if-possible -- $(PYTHON_OF_VENV) -m pytest -m long $(ARGS)
 
 test-engines: venv ## real engines on the CPU

@@ -77,6 +77,8 @@ SYSTEMD = Group(
 
 COMPILER = Group("compiler", needed=("gcc", "libc6-dev"), depth=Depth.DEPENDENCIES, unless=("cc", "gcc", "clang"))
 GIT = Group("git", needed=("git",), optional=("libpcre2-8-0",), unless=("git",))
+BOOTSTRAP = Group("bootstrap", needed=("mmdebstrap",))
+"""For `debian.py` alone, which unpacks it when it is asked for."""
 ALL = (ENGINE, PROMETHEUS, SYSTEMD, COMPILER, GIT)
 
 # What a merged /usr has in its root instead of folders; packages still say /bin and /lib.

@@ -89,12 +89,19 @@ def booted(engine: Engine, name: str, *words: str) -> Iterator[Machine]:
     `words` are further arguments of `docker run`, such as mounts.
     """
     image(engine, "recipe-agent-lab/machine")
-    engine.docker("run", "-d", "--name", name, *BOOT, *words, "recipe-agent-lab/machine", "/lib/systemd/systemd")
+    with machine(engine, "recipe-agent-lab/machine", name, *words) as one:
+        yield one
+
+
+@contextmanager
+def machine(engine: Engine, image: str, name: str, *words: str) -> Iterator[Machine]:
+    """As `booted`, of an image that has systemd."""
+    engine.docker("run", "-d", "--name", name, *BOOT, *words, image, "/lib/systemd/systemd")
     try:
-        machine = Machine(engine, name)
-        machine.run("timeout", str(BOOT_S), "sh", "-c", "until test -S /run/systemd/private; do sleep 0.1; done")
-        machine.run("timeout", str(BOOT_S), "systemctl", "is-system-running", "--wait", check=False)
-        yield machine
+        one = Machine(engine, name)
+        one.run("timeout", str(BOOT_S), "sh", "-c", "until test -S /run/systemd/private; do sleep 0.1; done")
+        one.run("timeout", str(BOOT_S), "systemctl", "is-system-running", "--wait", check=False)
+        yield one
     finally:
         engine.docker("rm", "--force", "--volumes", name, check=False)
 
