@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import structlog
@@ -12,6 +13,7 @@ from docker.errors import APIError, ImageNotFound
 
 from agent.adapters import docker_views as views
 from agent.adapters.docker_errors import DockerGone, DockerRejected, DockerStillRuns, has_ended, is_going, is_gone
+from agent.adapters.docker_vantage import Vantage
 from agent.container.port import LABEL_RECIPE, ContainerSpec, ContainerView, ImageFacts, RunState
 from agent.launch.api_keys import unknown_keys
 
@@ -35,12 +37,25 @@ def inspect(client: APIClient, name_or_id: str) -> Mapping[str, Any] | None:
     return document
 
 
-def ours(client: APIClient, slug: str | None = None) -> tuple[ContainerView, ...]:
+def lacks(client: APIClient, vantage: Vantage) -> str:
+    """What the agent's own container does not have of the host."""
+    return vantage.lacks(partial(inspect, client))
+
+
+def view(client: APIClient, name_or_id: str, vantage: Vantage) -> tuple[Mapping[str, Any] | None, ContainerView | None]:
+    """The Engine's document and ours of it, as it is seen from where the agent is; None where there is none."""
+    document = inspect(client, name_or_id)
+    found = views.view_of(document) if document is not None else None
+    return document, vantage.seen(found, lacks(client, vantage)) if found is not None else None
+
+
+def ours(client: APIClient, vantage: Vantage, slug: str | None = None) -> tuple[ContainerView, ...]:
     """All of ours, or those of one deployment; one that vanishes between the list and the look is left out."""
     found = client.containers(all=True, filters={"label": LABEL_RECIPE if slug is None else f"{LABEL_RECIPE}={slug}"})
     documents = (inspect(client, item["Id"]) for item in found)
     looks = (views.view_of(document) for document in documents if document is not None)
-    return tuple(view for view in looks if view is not None)
+    lacking = lacks(client, vantage) if found else ""
+    return tuple(vantage.seen(view, lacking) for view in looks if view is not None)
 
 
 def create(client: APIClient, spec: ContainerSpec) -> str:

@@ -11,12 +11,13 @@ import os
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import requests
-from docker import auth
+from docker import APIClient, auth
 from docker.errors import APIError
 from docker.utils import parse_repository_tag
 
@@ -34,6 +35,7 @@ from agent.adapters.docker_errors import (
 from agent.adapters.docker_logs import frames, lines
 from agent.adapters.docker_pull import START, fold
 from agent.adapters.docker_repeats import Repeats
+from agent.adapters.docker_vantage import Vantage, own_container
 from agent.container.port import (
     LABEL_RECIPE,
     ContainerSpec,
@@ -64,16 +66,20 @@ class DockerRuntime:
 
     def __init__(self, host: str, timeout_s: float = 30.0) -> None:
         self._calls = Calls(host, timeout_s)
+        self._vantage = Vantage(own_container())
 
     async def facts(self) -> RuntimeFacts:
-        return await self._calls.run("ask Docker what it is", lambda c: views.facts_of(c.version(), c.info()))
+        def ask(client: APIClient) -> RuntimeFacts:
+            facts = views.facts_of(client.version(), client.info())
+            return replace(facts, hidden=containers.lacks(client, self._vantage))
+
+        return await self._calls.run("ask Docker what it is", ask)
 
     async def list(self, slug: str | None = None) -> tuple[ContainerView, ...]:
-        return await self._calls.run("list containers", partial(containers.ours, slug=slug))
+        return await self._calls.run("list containers", partial(containers.ours, vantage=self._vantage, slug=slug))
 
     async def view(self, container_id: str) -> ContainerView | None:
-        document = await self._document("look at a container", container_id)
-        return views.view_of(document) if document is not None else None
+        return (await self._view("look at a container", container_id))[1]
 
     async def inspect(self, container_id: str) -> Mapping[str, Any] | None:
         document = await self._document("inspect a container", container_id)
@@ -124,11 +130,11 @@ class DockerRuntime:
         return await self._calls.run("ask who stopped it", lambda _: self._stop(container_id, since))
 
     async def name_holder(self, name: str) -> ContainerView | str | None:
-        document = await self._document(f"look for the name {name}", name)
+        document, view = await self._view(f"look for the name {name}", name)
         # The Engine also takes the beginning of an id for a name.
         if document is None or views.name_of(document) != name:
             return None
-        return views.view_of(document) or str(document["Id"])
+        return view or str(document["Id"])
 
     async def image(self, reference: str) -> ImageFacts | None:
         return await self._calls.run(f"look for the image {reference}", partial(containers.image, reference=reference))
@@ -187,6 +193,10 @@ class DockerRuntime:
 
     async def _document(self, action: str, container_id: str) -> Mapping[str, Any] | None:
         return await self._calls.run(action, partial(containers.inspect, name_or_id=container_id))
+
+    async def _view(self, action: str, name_or_id: str) -> tuple[Mapping[str, Any] | None, ContainerView | None]:
+        look = partial(containers.view, name_or_id=name_or_id, vantage=self._vantage)
+        return await self._calls.run(action, look)
 
     def _tail(self, container_id: str, count: int) -> tuple[LogLine, ...]:
         """The Engine counts empty lines too: ask for more, and for many more while they do not suffice."""

@@ -62,6 +62,8 @@ class ContainerView:
     image: str = ""
     address: tuple[str, int] | None = None
     """Host and port where the agent reaches the engine; None where nothing is published or it does not run."""
+    hidden: str = ""
+    """Why it cannot be watched from where the agent is, though it runs; then it has neither pid nor address."""
 
     @property
     def running(self) -> bool:
@@ -127,6 +129,8 @@ class RuntimeFacts:
     default_runtime: str | None = None
     operating_system: str | None = None
     """As the engine names it (`Docker Desktop`, `Debian GNU/Linux 12`)."""
+    hidden: str = ""
+    """Why what it runs cannot be watched from where the agent is."""
     machine: str | None = None
     """`x86_64`, `aarch64`."""
 

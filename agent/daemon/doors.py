@@ -27,6 +27,8 @@ from agent.settings.model import Listen, Settings
 
 log = structlog.get_logger()
 GROUP = "recipe-agent"
+# sockaddr_un of unix(7) has 108 bytes for a path and its end.
+SOCKET_PLACE = "paths.socket in agent.yaml: a folder that the agent's user may write to, in a path of at most 107 bytes"
 LOOK_AGAIN_S = 2.0
 """How often the files of tokens and certificates are looked at."""
 SHORTEST_TOKEN = 16
@@ -78,12 +80,14 @@ class Doors:
 
     async def _open_unix(self, path: Path) -> None:
         """Everything is allowed here, to who may open the file: its owner and the group recipe-agent."""
-        clear_place(path)
         self._unix = await runner_for(make_app(self._desk, Entrance(unix_caller)))
+        factory = doorway(self._unix, Crowd(MOST_CONNECTIONS, MOST_CONNECTIONS))
         before = os.umask(0o117)
         try:
-            factory = doorway(self._unix, Crowd(MOST_CONNECTIONS, MOST_CONNECTIONS))
+            clear_place(path)
             self._unix_server = await asyncio.get_running_loop().create_unix_server(factory, str(path))
+        except OSError as error:
+            raise listen.CannotListen(where=path, why=error.strerror or error, advice=SOCKET_PLACE) from error
         finally:
             os.umask(before)
         give_to_group(path)

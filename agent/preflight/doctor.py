@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from agent.host.reading import Known, Unknown, value_of
+from agent.host.reading import Known, Reading, Unknown, value_of
 from agent.plan.model import ContainerPlan, Plan, RecipeRef
 from agent.plan.watch import Span, Watch
 from agent.preflight.case import Case
@@ -22,7 +22,7 @@ from agent.preflight.checks import (
     toolkit,
 )
 from agent.preflight.checks.disk_free import doubts_of
-from agent.preflight.facts import Facts
+from agent.preflight.facts import ContainerEngine, Facts
 from agent.preflight.model import Finding, Level
 from agent.preflight.run import run
 from agent.preflight.surroundings import Rights, Surroundings
@@ -125,7 +125,7 @@ def own_checks(around: Surroundings, site: Site, gpus: bool) -> tuple[Check, ...
         return bad(site.problem, hint=site.advice) if site.problem else good("the site file can be used")
 
     async def runtime(case: Case) -> Answer:
-        return engines_run(await runtime_reachable.look(case), site)
+        return engines_run(await runtime_reachable.look(case), await case.facts.container_engine(), site)
 
     async def locking(case: Case) -> Answer:
         return only_some_recipes(await memlock.look(case))
@@ -153,9 +153,9 @@ async def no_cards(_: Case) -> Answer:
     return doubtful("no NVIDIA card is on the PCI bus", hint="recipes that need one cannot run here")
 
 
-def engines_run(answer: Answer, site: Site) -> Answer:
+def engines_run(answer: Answer, engine: Reading[ContainerEngine], site: Site) -> Answer:
     """Without an engine of containers plain processes do, unless the site wants Docker."""
-    if answer.level is Level.FAIL and site.runtime == "auto":
+    if answer.level is Level.FAIL and isinstance(engine, Unknown) and site.runtime == "auto":
         return replace(answer, level=Level.WARN, hint=f"engines run as plain processes; for containers: {answer.hint}")
     return answer
 

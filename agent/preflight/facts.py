@@ -101,6 +101,8 @@ class ContainerEngine:
     cgroup_driver: str | None = None
     operating_system: str | None = None
     machine: str | None = None
+    hidden: str = ""
+    """Why what it runs cannot be watched from where the agent is."""
     passed_over: str = ""
     """DOCKER_HOST of this program's environment, where it names another engine than the site file does."""
 

@@ -75,7 +75,7 @@ class Taken:
 async def take(sources: Sources, subject: Subject, container: ContainerView | Missed) -> Taken:
     """One sample. A container that does not run is looked at no further."""
     if isinstance(container, Missed) or not container.running or container.pid is None:
-        why = container if isinstance(container, Missed) else Missed(Miss.GONE, "the container does not run")
+        why = container if isinstance(container, Missed) else unseen(container)
         kills = await host_oom_kills(sources.host)
         return Taken(Sample(at=sources.clock.now(), container=container, scrape=why, host_oom_kills=kills))
     # connections are counted before the agent's own scrape, so that its own is never among them
@@ -102,6 +102,13 @@ async def take(sources: Sources, subject: Subject, container: ContainerView | Mi
         host_oom_kills=host_oom,
     )
     return Taken(sample, tree)
+
+
+def unseen(container: ContainerView) -> Missed:
+    """Why there is nothing to look at."""
+    if container.running and container.hidden:
+        return Missed(Miss.NO_RIGHTS, container.hidden)
+    return Missed(Miss.GONE, "the container does not run")
 
 
 async def read_engine(probe: Probe, subject: Subject) -> EngineReading | Missed:

@@ -8,9 +8,14 @@ from agent.verdict.case import Case
 from agent.verdict.kinds import Kind
 from agent.verdict.model import Judged, Remedy, Verdict
 
+HIDDEN = ("metrics", "connections", "processes")
+"""Signals that are not to be had of a container whose processes and port cannot be seen."""
+
 
 def judge(case: Case) -> Verdict | None:
     """The runtime did not answer, the container is gone, has not run yet, or is paused.
+
+    One that cannot be seen from where the agent is says no more than that, not even that it starts.
 
     A runtime that hangs says nothing about the engine: neither healthy nor dead. A container that is gone was removed
     by somebody, or by a reboot, which the caller knows by the boot's id.
@@ -20,6 +25,8 @@ def judge(case: Case) -> Verdict | None:
         if container.kind is Miss.GONE:
             return gone(case, container.why)
         return Verdict(Judged.UNOBSERVABLE, f"cannot look at the container: {container.why}", blind=("container",))
+    if container.running and container.hidden:
+        return Verdict(Judged.UNOBSERVABLE, f"cannot look: {container.hidden}", blind=HIDDEN)
     if container.state is RunState.CREATED:
         return Verdict(Judged.STARTING, "the container is created and not started yet", phase="boot")
     if container.state is RunState.PAUSED:

@@ -112,12 +112,16 @@ class Engine:
         except OSError:
             return False
 
+    def run(self, words: Sequence[str], stdin: Path | None = None) -> subprocess.CompletedProcess[str]:
+        """A program that talks to this Engine, and all that it said."""
+        with (stdin or Path(os.devnull)).open("rb") as source:
+            return subprocess.run(
+                words, env=self.environment, stdin=source, capture_output=True, text=True, check=False
+            )
+
     def docker(self, *words: str, check: bool = True, stdin: Path | None = None) -> str:
         """What the docker client prints. Raises CalledProcessError, with its stderr as a note, when it fails."""
-        with (stdin or Path(os.devnull)).open("rb") as source:
-            done = subprocess.run(
-                ["docker", *words], env=self.environment, stdin=source, capture_output=True, text=True, check=False
-            )
+        done = self.run(["docker", *words], stdin)
         if check and done.returncode != 0:
             failure = subprocess.CalledProcessError(done.returncode, ["docker", *words], done.stdout, done.stderr)
             failure.add_note(done.stderr)

@@ -36,6 +36,13 @@ UNUSED = re.compile(
     r"(^|/)(test|tests|idlelib|ensurepip|lib2to3|tkinter|turtledemo|pydoc_data|site-packages|dist-packages|config-[^/]*)/"
     r"|_test[a-z]*\.|_tkinter\.|xxlimited|\.opt-[12]\.pyc$|\.a$"
 )
+UNUSED_BY_BUILDS = re.compile(UNUSED.pattern.replace("ensurepip|", ""))
+
+# What wheels may take for granted (PEP 600: the C library's parts, and those of the compiler).
+OF_ANY_DISTRIBUTION = (
+    *("libm.so.6", "libdl.so.2", "librt.so.1", "libpthread.so.0", "libutil.so.1", "libresolv.so.2"),
+    *("libgcc_s.so.1", "libstdc++.so.6"),
+)
 
 
 def simulator(engine: Engine, *tags: str, source: Path = SIMULATOR) -> None:
@@ -54,15 +61,36 @@ def busybox(engine: Engine, *tags: str) -> None:
     give(engine, f"busybox-{_key()}", tags, lambda path: _write(path, _add_shell))
 
 
+def python(engine: Engine, wheels: Path, *tags: str) -> None:
+    """Gives `engine` an image to build others from: a shell, Python with venv and pip, and `wheels` as /wheels."""
+    files = sorted(wheels.iterdir())
+
+    def add(image: Image) -> None:
+        _add_files(image, _beside_c(*OF_ANY_DISTRIBUTION))
+        for path in python_files(UNUSED_BY_BUILDS):
+            image.file(path)
+        image.link("/usr/local/bin/python3", str(interpreter()))
+        for path in files:
+            image.file(path, f"/wheels/{path.name}")
+
+    name = f"python-{_key(*_python_identity(), *(path.name for path in files))}"
+    # Root's folder is open: this machine's Python may lie in it, and anybody has to reach it.
+    give(engine, name, tags, lambda path: _write(path, _add_shell, add, home=0o755))
+
+
 def write_engine(path: Path, *beside: str) -> None:
     """Writes an archive for `docker import --change PATH` with Python and the engine simulator alone.
 
     It needs nothing but this machine, so that any Engine can have it. `beside`: names of further libraries, which are
     taken from where the C library lies, as far as they are there.
     """
+    _write(path, lambda image: _add_simulator(image, SIMULATOR), lambda image: _add_files(image, _beside_c(*beside)))
+
+
+def _beside_c(*names: str) -> list[Path]:
+    """Libraries that lie where the C library does, as far as they are there."""
     home = next(one.parent for one in _shared_objects([interpreter()]) if one.name.startswith("libc.so"))
-    libraries = [home / name for name in beside if (home / name).exists()]
-    _write(path, lambda image: _add_simulator(image, SIMULATOR), lambda image: _add_files(image, libraries))
+    return [home / name for name in names if (home / name).exists()]
 
 
 def _add_files(image: Image, paths: list[Path]) -> None:
@@ -82,11 +110,11 @@ def give(engine: Engine, name: str, tags: tuple[str, ...], write: Callable[[Path
 class Image:
     """A root file system that is being written, with what every program expects."""
 
-    def __init__(self, archive: tarfile.TarFile) -> None:
+    def __init__(self, archive: tarfile.TarFile, home: int) -> None:
         self._archive = archive
         self._seen: set[str] = set()
         for folder in ("/tmp", "/root", "/var/tmp"):  # world-writable where a host's are
-            self.folder(folder, 0o700 if folder == "/root" else 0o1777)
+            self.folder(folder, home if folder == "/root" else 0o1777)
         self.text("/etc/passwd", "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n")
         self.text("/etc/group", "root:x:0:\nnogroup:x:65534:\n")
 
@@ -141,9 +169,9 @@ def _archive(name: str, write: Callable[[Path], None]) -> Path:
     return path
 
 
-def _write(path: Path, *parts: Callable[[Image], None]) -> None:
+def _write(path: Path, *parts: Callable[[Image], None], home: int = 0o700) -> None:
     with tarfile.open(path, "w") as archive:
-        image = Image(archive)
+        image = Image(archive, home)
         for part in parts:
             part(image)
 
@@ -192,11 +220,11 @@ def _library() -> Path:
     return Path(sysconfig.get_path("stdlib"))
 
 
-def python_files() -> Iterator[Path]:
+def python_files(unused: re.Pattern[str] = UNUSED) -> Iterator[Path]:
     """The interpreter, its library and the shared objects that they need, each where it lies on this machine."""
     library = _library()
     paths = sorted(path for path in library.rglob("*") if path.is_file())
-    found = [path for path in paths if not UNUSED.search(str(path.relative_to(library)))]
+    found = [path for path in paths if not unused.search(str(path.relative_to(library)))]
     yield interpreter()
     yield from found
     yield from _shared_objects([interpreter(), *(path for path in found if path.suffix == ".so")])

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 
-from agent.host.reading import Reading, Unknown
+from agent.host.reading import Known, Reading, Unknown
 from agent.preflight.doctor import Site, examine, healthy, sentence
 from agent.preflight.facts import LockLimit
 from agent.preflight.model import Finding, Level
@@ -123,6 +123,14 @@ async def test_what_plain_processes_lose_without_units_of_their_own(
     assert finding.level is level
     assert says in finding.found
     assert "process.units" not in await doctor(around=Around(engines=engines), runtime="docker")
+
+
+async def test_an_engine_that_answers_and_cannot_be_watched_is_wrong_whatever_the_site_wants() -> None:
+    """Recipes would run on it: plain processes are what is left only where no engine answers."""
+    facts = roomy()
+    assert isinstance(facts.engine, Known)
+    facts.engine = known(replace(facts.engine.value, hidden="the agent runs in a container without …"))
+    assert (await doctor(facts, runtime="auto"))["runtime.reachable"].level is FAIL
 
 
 async def test_without_docker_the_agents_own_limit_counts() -> None:

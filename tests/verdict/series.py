@@ -131,6 +131,8 @@ class World:
     host_oom_kills: int | None = 7
     stop: StopRequest | None = None
     container: Missed | None = None
+    hidden: str = ""
+    """Why the agent does not see the host's processes and network."""
     process_start: float | None = 1.0
     canary: Callable[[float], float | str | None] = lambda _: 0.2
     """Seconds until a token for a canary asked at that time; None: never; text: the engine's refusal (HTTP 4xx)."""
@@ -324,7 +326,8 @@ def view(world: World) -> ContainerView:
         plan_id="p1",
         generation=1,
         state=world.state,
-        pid=77 if world.state is RunState.RUNNING else None,
+        pid=77 if world.state is RunState.RUNNING and not world.hidden else None,
+        hidden=world.hidden if world.state is RunState.RUNNING else "",
         exit_code=world.exit_code,
         oom_killed=world.oom_killed,
     )

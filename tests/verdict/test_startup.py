@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent.engines.model import LogEvent, Phase
+from agent.verdict.model import Judged
 from tests.verdict import scenarios as s
 from tests.verdict.series import Series, World, pp4_watch
 
@@ -52,6 +53,23 @@ def test_the_time_left_is_told_from_the_longest_start(steps, seconds, learned, l
     verdict = starts(*steps, seconds=seconds, learned=learned)
     assert verdict.figures.get("startup_left_seconds") == left
     assert ("left" in verdict.why) is bool(left)
+
+
+@pytest.mark.parametrize("ready", [True, False])
+def test_an_engine_that_cannot_be_seen_from_here_is_never_judged(ready):
+    """Neither stuck in its start, nor dead because its port refuses, nor healthy: for hours."""
+
+    def script(world: World, at: float) -> None:
+        world.hidden = "the agent runs in a container without the host's network: start it with network_mode: host"
+        world.scrape = world.health = s.REFUSED
+
+    since = {} if ready else {"ready_since": None}
+    verdicts = {tick.verdict.state: tick.verdict for tick in Series(script, 7200, **since).play()}
+    assert list(verdicts) == [Judged.UNOBSERVABLE]
+    (verdict,) = verdicts.values()
+    assert "network_mode: host" in verdict.why
+    assert {"metrics", "connections", "processes"} <= set(verdict.blind)
+    assert not verdict.wants_canary
 
 
 def test_a_slow_start_promises_nothing():

@@ -10,6 +10,10 @@ from agent.preflight.facts import ContainerEngine
 ID = "runtime.reachable"
 UNREACHABLE = "is it running (systemctl status docker), and may the agent's user open its socket (group docker)?"
 DESKTOP = "containers run in a virtual machine there: no GPU of the host, and no process of theirs in its /proc"
+CONTAINED = (
+    "packaging/container/compose.yaml shows the whole of it; without that what runs is unobservable, and nothing is "
+    "done about it"
+)
 ROOTLESS = (
     "supported, within what its user may do: the agent has to run as that user or as root, memlock is its service's "
     "(`systemctl --user edit docker`: LimitMEMLOCK), ports below 1024 and the host's network are its own, and cards "
@@ -32,6 +36,8 @@ async def look(case: Case) -> Answer:
     found = f"{engine.name} {engine.version}"
     if "docker desktop" in (engine.operating_system or "").lower():
         return bad(f"{found} is Docker Desktop", hint=DESKTOP)
+    if engine.hidden:
+        return bad(f"{found}, but {engine.hidden}", need="an agent that sees what the engine runs", hint=CONTAINED)
     if doubts := doubts_of(engine):
         return doubtful(f"{found}, {', '.join(doubts)}", hint="; ".join(doubts.values()))
     return good(found)

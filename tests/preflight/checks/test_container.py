@@ -44,6 +44,7 @@ def engine(**more: Any) -> FakeFacts:
         (engine(rootless=True), WARN, "rootless"),
         (engine(live_restore=False), WARN, "without live-restore"),
         (engine(operating_system="Docker Desktop"), FAIL, "is Docker Desktop"),
+        (engine(hidden="the agent runs in a container without …: start it with pid: host"), FAIL, "pid: host"),
         (FakeFacts(engine=Unknown("cannot list containers: permission denied")), FAIL, "permission denied"),
         (engine(passed_over="tcp://rig:2376"), WARN, "and not tcp://rig:2376, which DOCKER_HOST names"),
     ],
