@@ -1,4 +1,4 @@
-"""Reading the log that the wrapper keeps: lines with their times, across rotations.
+"""Reading the log that the wrapper keeps: lines with their times, while it forgets the oldest ones.
 
 Offsets count from the very first byte of the log. Times come from `log.times`: a line was complete by the time at which
 the log had reached its end, at most half a second after it was written.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import bisect
 import os
 import re
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,12 +95,12 @@ def offset_after(folder: Path, moment: float | None) -> int:
 
 def last_lines(folder: Path, count: int) -> tuple[LogLine, ...]:
     """The last `count` lines, the unfinished one included."""
-    end = _length(folder)
+    end, oldest = _length(folder), _oldest(folder)
     back = max(end - CHUNK, 0)
     while True:
         lines = tuple(_all_from(folder, back))
         # The first line of a window may be the tail of one.
-        if len(lines) > count or back == 0:
+        if len(lines) > count or back <= oldest:
             return lines[-count:] if count > 0 else ()
         back = max(back - (end - back), 0)
 
@@ -111,9 +110,10 @@ def save(folder: Path, path: Path) -> int:
     aside = path.with_name(f".{path.name}.new")
     try:
         with aside.open("wb") as target:
-            for _, part in _parts(folder):
-                with part.open("rb") as source:
-                    shutil.copyfileobj(source, target, CHUNK)
+            end, at = _length(folder), 0
+            while (piece := _bytes(folder, at, end))[0]:
+                target.write(piece[0])
+                at = piece[1] + len(piece[0])
             target.flush()
             os.fsync(target.fileno())
             size = target.tell()
@@ -150,23 +150,37 @@ def _parts(folder: Path) -> list[tuple[int, Path]]:
     return [*rotated, (base, current)] if current.exists() else rotated
 
 
+def _oldest(folder: Path) -> int:
+    """The offset of the oldest byte that is kept."""
+    try:
+        first = int((folder / "log.first").read_text(encoding="ascii"))
+    except FileNotFoundError:
+        first = 0
+    parts = _parts(folder)
+    return max(first, parts[0][0]) if parts else first
+
+
 def _length(folder: Path) -> int:
     parts = _parts(folder)
     return parts[-1][0] + parts[-1][1].stat().st_size if parts else 0
 
 
 def _bytes(folder: Path, offset: int, limit: int | None) -> tuple[bytes, int]:
-    """A chunk at `offset`, or at the oldest byte that rotation left; never beyond `limit`."""
-    parts = _parts(folder)
-    if not parts:
-        return b"", offset
-    offset = max(offset, parts[0][0])
+    """A chunk at `offset`, or at the oldest byte that is kept; never beyond `limit`."""
+    while True:
+        start = max(offset, _oldest(folder))
+        data = _kept(folder, start, limit)
+        if _oldest(folder) <= start:  # else it was forgotten while it was read, and reads as zeros
+            return data, start
+
+
+def _kept(folder: Path, offset: int, limit: int | None) -> bytes:
     wanted = CHUNK if limit is None else max(min(CHUNK, limit - offset), 0)
     data = b""
-    for begin, path in parts:
+    for begin, path in _parts(folder):
         at = offset + len(data)
         if begin <= at and len(data) < wanted:
             with path.open("rb") as file:
                 file.seek(at - begin)
                 data += file.read(wanted - len(data))
-    return data, offset
+    return data

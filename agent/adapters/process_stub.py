@@ -16,7 +16,8 @@ writes, each file whole or not at all:
 - `asked`: a line for each stop that was asked of the wrapper by a signal (`kill` of it is this runtime's `docker stop`)
 - `log`: output, written by the engine itself, so that the engine does not depend on the wrapper's life;
   `log.times`: the time at which the log had reached a length, twice a second while it grows;
-  `log.base` and `log.<offset>`: what rotation took away in front
+  `log.first`: the offset of the oldest line that is kept; what lay in front of it is a hole, which takes no room;
+  `log.base` and `log.<offset>`: what was moved away in front, where the file system has no holes
 
 It is a subreaper: whatever the engine starts, in a session of its own or orphaned, comes back to it. When the engine
 ends, it ends the rest, as the end of a container's first process does.
@@ -41,6 +42,9 @@ COPY = 1 << 20
 CGROUPS = "/sys/fs/cgroup"
 TREES = (("", CGROUPS), ("", CGROUPS + "/unified"), ("name=systemd", CGROUPS + "/systemd"))
 """Where systemd puts processes, by the name in /proc/PID/cgroup and the mount point: version 2, hybrid, version 1."""
+PUNCH_HOLE, KEEP_SIZE = 0x02, 0x01  # fallocate(2)
+PAGE = 4096
+LONGEST_LINE = 1 << 16
 
 
 def main(folder: str, cwd: str, max_bytes: int, files: int, group: str) -> int:
@@ -295,13 +299,16 @@ class Log:
 
     def __init__(self, log: int, max_bytes: int, files: int) -> None:
         self.log, self.max_bytes, self.files = log, max_bytes, files
-        self.base, self.noted = 0, 0
+        self.base, self.noted, self.first = 0, 0, 0
+        self.holes = self.punch(1 << 40, PAGE)  # far behind the end, where nothing is: to learn whether it can be done
 
     def tick(self) -> None:
         """A full disk costs times and bounds for a while, never the engine or the knowledge of its end."""
         try:
             self.note()
-            if self.max_bytes and self.noted - self.base >= self.max_bytes:
+            if self.holes and self.max_bytes and self.noted - self.first >= self.max_bytes * self.files:
+                self.drop()
+            elif not self.holes and self.max_bytes and self.noted - self.base >= self.max_bytes:
                 self.rotate()
         except OSError as error:
             os.write(2, f"{time.time():.3f} log: {error}\n".encode())
@@ -315,8 +322,25 @@ class Log:
         os.write(times, b"%.6f %d\n" % (time.time(), end))
         os.close(times)
 
+    def punch(self, offset: int, length: int) -> bool:
+        """Give back the room of these bytes, which read as zeros from now on; the rest stays where it is."""
+        given = map(ctypes.c_int64, (offset, length))
+        return bool(ctypes.CDLL(None).fallocate(self.log, PUNCH_HOLE | KEEP_SIZE, *given) == 0)
+
+    def drop(self) -> None:
+        """Forget the oldest lines. The engine holds the file open and writes at its end, which nothing here touches,
+        so no byte of it is lost. ext4, XFS, Btrfs, tmpfs and NFS 4.2 can do this (fallocate(2))."""
+        first = self.noted - self.max_bytes * (self.files - 1)
+        with open("log", "rb") as file:
+            file.seek(first)
+            first += file.read(LONGEST_LINE).find(b"\n") + 1
+        write("log.first", str(first))  # before they are gone: readers look whether it changed while they read
+        self.first = first
+        self.punch(0, first - first % PAGE)
+        self.keep_times(first)
+
     def rotate(self) -> None:
-        """Copy and truncate, since the engine holds the file open.
+        """Copy and truncate, since the engine holds the file open: for file systems without holes.
 
         A line that is written between the last copied byte and the truncation is lost: microseconds, once per
         `max_bytes`. Until the new base is written, readers take the end of the file with the old base for it.
@@ -337,11 +361,14 @@ class Log:
         self.prune()
 
     def prune(self) -> None:
-        """Keep `files` files with the current one, and the times that belong to them."""
+        """Keep `files` files with the current one."""
         kept = sorted(name for name in os.listdir(".") if name.startswith("log.") and name[4:].isdigit())
         while len(kept) > max(self.files - 1, 0):
             os.unlink(kept.pop(0))
-        first = int(kept[0][4:]) if kept else self.base
+        self.keep_times(int(kept[0][4:]) if kept else self.base)
+
+    def keep_times(self, first: int) -> None:
+        """Only those of bytes that are kept."""
         with open("log.times", "rb") as file:
             lines = [line for line in file if int(line.split()[1]) > first]
         with open("log.times.new", "wb") as file:
