@@ -37,11 +37,13 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class LogRequest:
-    """Which lines of an engine's log: the last `tail` (None all), since seconds of the epoch, and then as they come."""
+    """Which lines of an engine's log: the last `tail` (None all), since seconds of the epoch, and then as they come;
+    with `times`, each after the seconds of the epoch when it was written, or `-`."""
 
     tail: int | None = None
     since: float | None = None
     follow: bool = False
+    times: bool = False
 
 
 class Desk(Protocol):

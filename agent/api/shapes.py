@@ -85,11 +85,15 @@ class EventsQuery(OfOne):
 
 
 class LogsQuery(Query):
-    """`tail`: the last lines. `since`: seconds of the epoch. `follow=1`: go on as they come."""
+    """`tail`: the last lines. `since`: seconds of the epoch. `follow=1`: go on as they come.
+
+    `times=1`: before each line when it was written, in seconds of the epoch (`-` where that is not known), and a space.
+    """
 
     tail: int | None = Field(None, ge=0, le=LARGEST_SEQ)
     since: float | None = Field(None, ge=0, le=LARGEST_SEQ, allow_inf_nan=False)
     follow: bool = False
+    times: bool = False
 
 
 class WaitQuery(Query):

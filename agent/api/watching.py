@@ -82,9 +82,9 @@ def sse(seq: int, data: Mapping[str, Any]) -> bytes:
 
 @watching.add("GET", "/v1/deployments/{slug}/logs", Promise({200: LOG}, query=LogsQuery, fails=(404, 502, 503, 504)))
 async def logs(request: web.Request) -> web.StreamResponse:
-    """The engine's log as text: `tail`, `since` (seconds of the epoch), `follow=1`."""
+    """The engine's log as text: `tail`, `since` (seconds of the epoch), `follow=1`, `times=1`."""
     wants = query_of(request, LogsQuery)
-    lines = request.app[DESK].logs(request.match_info["slug"], LogRequest(wants.tail, wants.since, wants.follow))
+    lines = request.app[DESK].logs(request.match_info["slug"], LogRequest(**dict(wants)))
     response = web.StreamResponse(headers={"Content-Type": "text/plain; charset=utf-8"})
     try:
         async for line in lines:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 
@@ -41,26 +42,56 @@ def run(arguments: Namespace) -> int:
 
 def path_of(arguments: Namespace, tail: int | None, since: float | None) -> str:
     query = [f"tail={tail}"] if tail is not None else []
-    query += [f"since={since}"] if since is not None else []
-    query += ["follow=1"] if arguments.follow else []
+    query += [f"since={since!r}"] if since is not None else []
+    query += ["follow=1", "times=1"] if arguments.follow else []
     return f"/v1/deployments/{quoted(arguments.slug)}/logs" + (f"?{'&'.join(query)}" if query else "")
 
 
+class Place:
+    """Where a log was left. Lines of one moment share it, so those that were shown of the last moment are counted."""
+
+    __slots__ = ("at", "count", "skip")
+
+    def __init__(self) -> None:
+        self.at: float | None = None
+        self.count = self.skip = 0
+
+    def take(self, line: str) -> str | None:
+        """The line's text without its time; None for one that was shown before."""
+        moment, _, text = line.partition(" ")
+        if moment == "-":
+            return text
+        at = float(moment)
+        if at == self.at and self.skip:
+            self.skip -= 1
+            return None
+        self.skip = 0
+        self.count = self.count + 1 if at == self.at else 1
+        self.at = at
+        return text
+
+    def again(self, before: float | None) -> float | None:
+        """After which moment to go on, `before` where nothing was shown yet; what was shown of it will be left out."""
+        if self.at is None:
+            return before
+        self.skip = self.count
+        return math.nextafter(self.at, 0.0)
+
+
 def follow(arguments: Namespace, since: float | None) -> int:
-    """Until interrupted; when the agent goes away, wait for it and go on from there."""
-    client, tail, seen = connect(arguments), arguments.tail, False
+    """Until interrupted; when the agent goes away, wait for it and go on with the line after the last one shown."""
+    client, tail, place = connect(arguments), arguments.tail, Place()
+    client.get(f"/v1/deployments/{quoted(arguments.slug)}")  # who asks for what is not there is told so
+    begun = since if tail is None else time.time()
     while True:
         try:
             for line in client.lines(path_of(arguments, tail, since)):
-                show(line)
-                sys.stdout.flush()
-                seen = True
-        except Unreachable:
-            if not seen:
-                raise
-        except OSError:
+                if (text := place.take(line)) is not None:
+                    show(text)
+                    sys.stdout.flush()
+        except (Unreachable, OSError):
             pass
-        tail, since = None, time.time()
+        tail, since = None, place.again(begun)
         time.sleep(1.0)
 
 

@@ -21,7 +21,7 @@ from agent.action.store import Event, Store
 from agent.api.caller import Caller
 from agent.api.desk import LogRequest, Terms, Wanted
 from agent.clock import Clock
-from agent.container.port import ContainerView, Runtime
+from agent.container.port import ContainerView, LogLine, Runtime
 from agent.daemon.drill import Drills
 from agent.daemon.fleet import Fleet
 from agent.daemon.follow import on_and_on
@@ -260,28 +260,33 @@ class DaemonDesk:
         lines = self._lines(slug, request)
         try:
             async for line in lines:
-                yield self._to.veil.text(line)
+                text = self._to.veil.text(line.text)
+                yield f"{'-' if line.at is None else repr(line.at)} {text}" if request.times else text
         finally:
             await lines.aclose()
 
-    async def _lines(self, slug: str, request: LogRequest) -> AsyncGenerator[str, None]:
+    async def _lines(self, slug: str, request: LogRequest) -> AsyncGenerator[LogLine, None]:
         loop = self._to.fleet.loop(slug)
         container = loop.record.container
         runtime = self._to.runtimes[loop.plan.runtime]
         if container is None or await runtime.view(container) is None:
-            for text in await asyncio.to_thread(saved_lines, self._to.logs / slug, request.tail):
-                yield text
+            going_on = request.follow and request.since is not None  # somebody who has read the log that was saved
+            for text in () if going_on else await asyncio.to_thread(saved_lines, self._to.logs / slug, request.tail):
+                yield LogLine(text)
             return
         since = request.since
         if request.tail is not None or not request.follow:
-            lines = await runtime.tail(container, request.tail if request.tail is not None else 100_000)
-            for line in lines:
+            count = request.tail if request.tail is not None else 100_000
+            lines = await runtime.tail(container, max(count, 1))  # one in any case, to know where to go on
+            if request.follow:  # what has no time yet comes again when it has
+                lines = tuple(line for line in lines if line.at is not None)
+            for line in lines[-count:] if count else ():
                 if since is None or line.at is None or line.at > since:
-                    yield line.text
+                    yield line
             since = next((line.at for line in reversed(lines) if line.at is not None), since)
         if request.follow:
             async for line in on_and_on(runtime, container, since):
-                yield line.text
+                yield line
 
     async def deployed_plan(self, slug: str) -> Mapping[str, Any]:
         return self._plan_json(self._to.fleet.loop(slug).plan)
