@@ -32,6 +32,7 @@ pytestmark = [pytest.mark.long, pytest.mark.docker, pytest.mark.timeout(300)]
 IMAGE = "recipe-agent-lab/agent:built"
 BASE = "recipe-agent-lab/base:lab"
 SOURCES = ("pyproject.toml", "README.md", "LICENSE", "agent", "config/profiles", "packaging/container")
+COMPOSE = REPOSITORY / "packaging" / "container"
 AGENT = 64646
 """The number of the image's own user."""
 
@@ -73,11 +74,14 @@ class Host:
         site = {"sources": [], "paths": paths, "listen": {"port": self.listen}}
         (folder / "etc/agent.yaml").write_text(json.dumps(site))
 
-    def body(self, **changed: str) -> dict[str, Any]:
-        """compose.yaml's service as it is posted, with this host's own places; `changed` is of its HostConfig."""
-        document = load((REPOSITORY / "packaging/container/compose.yaml").read_text())
+    def body(self, over: str = "", **changed: str) -> dict[str, Any]:
+        """compose.yaml's service as it is posted, with this host's own places: the keys of the file `over` in place of
+        its own, and `changed` in place of what its HostConfig has."""
+        document = load((COMPOSE / "compose.yaml").read_text())
+        service = dict(document["services"]["recipe-agent"])
+        service |= load((COMPOSE / over).read_text())["services"]["recipe-agent"] if over else {}
         context = Context({"DOCKER_GID": str(self.engine.socket.stat().st_gid)}, cwd=str(REPOSITORY))
-        body = launch("recipe-agent", document["services"]["recipe-agent"], Project(document, context)).body
+        body = launch("recipe-agent", service, Project(document, context)).body
         here = {
             "/var/run/docker.sock": f"{self.engine.socket}:/var/run/docker.sock",
             "/var/lib/recipe-agent": f"{self.folder}/state:{self.folder}/state",
@@ -90,10 +94,10 @@ class Host:
         return body | {"Image": IMAGE}
 
     @contextmanager
-    def agent(self, **changed: str) -> Iterator[None]:
+    def agent(self, over: str = "", **changed: str) -> Iterator[None]:
         """The agent, as compose.yaml has it but for `changed`, once it answers; gone after the block."""
         client = docker.APIClient(base_url=self.engine.docker_host)
-        made = client.create_container_from_config(self.body(**changed), name="agent-under-test")
+        made = client.create_container_from_config(self.body(over, **changed), name="agent-under-test")
         try:
             client.start(made["Id"])
             assert until(lambda: self.ctl("status")[0] == 0), client.logs(made["Id"]).decode()
@@ -192,3 +196,18 @@ def test_without_the_host_s_view_it_says_so_and_does_nothing(host: Host, key: st
     with host.agent():  # and the next one that sees it goes on from there
         assert until(lambda: host.status()["state"] == "ready")
         assert host.status()["generation"] == 2
+
+
+def test_the_whole_of_the_evidence_needs_four_capabilities_of_root_s(host: Host) -> None:
+    """compose.evidence.yaml: `doctor` misses nothing then, and nothing else of root's powers is there."""
+    for path in (host.folder / "state", host.folder / "cache"):
+        host.engine.run(["chown", "-R", "0:0", str(path)])
+    with host.agent("compose.evidence.yaml"):
+        assert until(lambda: host.status()["state"] == "ready")
+        findings = {one["check"]: one for one in json.loads(host.ctl("doctor", "-o", "json")[1])["findings"]}
+        assert "CAP_" not in findings["permissions"]["found"]
+        held = findings["permissions"]["details"]["capabilities"]
+        assert held == ["DAC_READ_SEARCH", "KILL", "SYSLOG", "SYS_PTRACE"]
+        status = host.engine.docker("exec", "agent-under-test", "cat", "/proc/self/status")
+        mask = int(status.partition("CapEff:")[2].split()[0], 16)
+        assert mask.bit_count() == 4
