@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
+import sysconfig
 import zipfile
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
-from tests.lab.place import REPOSITORY
+from tests.lab import wheels
+from tests.lab.fixtures import without
+from tests.lab.place import REPOSITORY, Unavailable
 
 SOURCES = ("pyproject.toml", "README.md", "LICENSE", "agent", "config/profiles")
 
@@ -63,3 +67,52 @@ def test_its_programs_are_named(wheel: Path) -> None:
     assert "agentctl = agent.cli.main:main" in text
     assert "recipe-agent = agent.daemon.main:main" in text
     assert "recipe-agent-engine = agent.adapters.process_launcher:main" in text
+
+
+def environment(folder: Path, wheel: Path, *options: str) -> Path:
+    """The programs of a new environment that the wheel was installed into, and nothing else of this checkout."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    pip = (sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "--disable-pip-version-check")
+    done = subprocess.run([*pip, "install", "--no-index", *options, wheel], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return folder / "bin"
+
+
+def said(program: Path, *words: str) -> str:
+    """What it prints, run from a folder that is not the checkout's."""
+    done = subprocess.run([program, *words], capture_output=True, text=True, check=False, cwd=program.parent)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def both_run(programs: Path) -> None:
+    """Both say who they are, and a command that needs the shipped profiles and every layer below it works."""
+    assert said(programs / "recipe-agent", "--version").startswith("recipe-agent ")
+    assert said(programs / "agentctl", "version") == said(programs / "recipe-agent", "--version")
+    recipe = REPOSITORY / "config" / "demo" / "demo.json"
+    values = {"DEMO_NAME": "demo", "DEMO_PORT": "18095", "DEMO_LISTEN": "127.0.0.1"}
+    sets = [word for name, value in values.items() for word in ("--set", f"variables.{name}={value}")]
+    plan = json.loads(said(programs / "agentctl", "plan", str(recipe), *sets, "-o", "json"))
+    assert plan["engine"]["kind"] == "vllm"
+
+
+def test_its_programs_run_without_the_checkout(wheel: Path, tmp_path: Path) -> None:
+    """With the packages of this environment, which are the ones that it asks for."""
+    programs = environment(tmp_path / "new", wheel, "--no-deps")
+    (found,) = (tmp_path / "new").glob("lib/python*/site-packages")
+    (found / "others.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    both_run(programs)
+
+
+@pytest.mark.long
+def test_it_names_all_that_it_needs(wheel: Path, tmp_path: Path) -> None:
+    """In a clean environment, as pipx makes them, with what the wheel asks for and nothing else."""
+    try:
+        folder = wheels.fetch()
+    except Unavailable as gap:
+        without(gap)
+    programs = environment(tmp_path / "clean", wheel, "--find-links", str(folder))
+    both_run(programs)
+    assert "apprise" not in said(
+        programs / "python", "-c", "import sys, importlib.util as u; print(u.find_spec('apprise'))"
+    )
