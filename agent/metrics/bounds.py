@@ -20,7 +20,7 @@ def bounded(family: Family, rows: Iterable[Row]) -> tuple[list[Row], int]:
 
     A counter's surplus is added up under `other`, since a sum of what happened stays true; a gauge's is left out.
     """
-    once = list({tuple(label[:LONGEST] for label in labels): value for labels, value in rows}.items())
+    once = list({short(labels): value for labels, value in rows}.items())
     if len(once) <= MOST or len(family.labels) == 1:  # one label is the deployment or the collector itself
         return once, 0
     shown: list[Row] = []
@@ -33,3 +33,11 @@ def bounded(family: Family, rows: Iterable[Row]) -> tuple[list[Row], int]:
             if family.kind == "counter":
                 shown.append(((*owner, OTHER), sum(value for _, value in rest)))
     return shown, left_out
+
+
+def short(labels: tuple[str, ...]) -> tuple[str, ...]:
+    """No value longer than may be; hardly one ever is."""
+    for label in labels:
+        if len(label) > LONGEST:
+            return tuple(label[:LONGEST] for label in labels)
+    return labels

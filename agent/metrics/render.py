@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from agent.action.record import State, Supervision, Wear
 from agent.metrics import names
@@ -105,23 +105,28 @@ def totals(snapshot: Snapshot, name: str) -> list[Row]:
 
 def counted_rows(boards: tuple[Board, ...]) -> Iterator[tuple[Family, list[Row]]]:
     """Counters that the record keeps; each exists at 0 from the first moment, so that an alert sees the first one."""
-    for family, prefix, known in (
+    kept = [(board.record.slug, by_counter(board.record.counts)) for board in boards]
+    for family, name, known in (
         (names.SUSPECTS, "suspects", SUSPECT_REASONS),
         (names.STALLS, "stalls", STALL_KINDS),
         (names.RESTARTS, "restarts", ACTED_ON),
         (names.WOULD, "would", ACTED_ON),
         (names.INCIDENTS, "incidents", ACTED_ON),
     ):
-        yield family, [row for board in boards for row in counts(board, prefix, known)]
+        yield family, [row for slug, found in kept for row in counts(slug, found.get(name, {}), known)]
 
 
-def counts(board: Board, prefix: str, known: Iterable[str]) -> list[Row]:
-    found = {
-        key.removeprefix(f"{prefix}."): count
-        for key, count in board.record.counts.items()
-        if key.startswith(f"{prefix}.")
-    }
-    return [((board.record.slug, kind), float(found.get(kind, 0))) for kind in sorted({*known, *found})]
+def by_counter(kept: Mapping[str, int]) -> dict[str, dict[str, int]]:
+    """`COUNTER.KIND` → count, as counter → kind → count."""
+    found: dict[str, dict[str, int]] = {}
+    for key, count in kept.items():
+        name, _, kind = key.partition(".")
+        found.setdefault(name, {})[kind] = count
+    return found
+
+
+def counts(slug: str, found: Mapping[str, int], known: Collection[str]) -> list[Row]:
+    return [((slug, kind), float(found.get(kind, 0))) for kind in sorted({*known, *found})]
 
 
 def figure_rows(boards: tuple[Board, ...]) -> Iterator[tuple[Family, list[Row]]]:
