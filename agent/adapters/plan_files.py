@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 Row = tuple[str, str, float, str]
@@ -31,6 +32,11 @@ class PlanFiles:
             file.flush()
             os.fsync(file.fileno())
         partial.replace(self._folder / f"{plan_id}.json")
+
+    def drop(self, plans: Iterable[str]) -> None:
+        """Those that the state no longer has."""
+        for plan_id in plans:
+            (self._folder / f"{plan_id}.json").unlink(missing_ok=True)
 
     def every(self) -> list[Row]:
         """All that can be read, oldest first; one that is damaged is left where it is."""

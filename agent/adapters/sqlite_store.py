@@ -12,6 +12,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,16 +21,14 @@ from agent.action.codec import operation_from_json, record_from_json, record_to_
 from agent.action.operation import Operation
 from agent.action.record import Deployment
 from agent.action.store import Event, StoreTrouble
+from agent.adapters import state_bounds as bounds
 from agent.adapters.plan_files import PlanFiles
 from agent.adapters.sqlite_schema import VERSION, bring_up, version_of
 
 T = TypeVar("T")
-KEPT_EVENTS = 20_000
-KEPT_OPERATIONS = 500
-FORGET_OPERATIONS = (
-    "DELETE FROM operation WHERE state != 'running' AND created < "
-    "(SELECT created FROM operation ORDER BY created DESC LIMIT 1 OFFSET ?)"
-)
+THIN_EVENTS_EVERY = 256
+WAL_BYTES = 4_000_000
+"""What the log beside the file may keep on the disk once it is written back; SQLite checkpoints it at 1000 pages."""
 # a query asks only for what is wanted: an `OR ? IS NULL` would keep SQLite from every index
 OPERATIONS = {
     (False, False): "SELECT operation FROM operation ORDER BY created",
@@ -105,6 +104,9 @@ class SqliteStore:
         fresh = not self._path.exists() or self._path.stat().st_size == 0
         db = _open(self._path)
         if not fresh:
+            self._plans.drop(bounds.thin_all(db))
+            with suppress(sqlite3.OperationalError):  # no room for a second copy: it stays as large as it is
+                bounds.give_back(db)
             return db
         kept = self._plans.every()
         db.executemany("REPLACE INTO plan VALUES (?, ?, ?, ?)", kept)
@@ -130,6 +132,7 @@ class SqliteStore:
         def write(db: sqlite3.Connection) -> None:
             self._plans.keep(row)
             db.execute("REPLACE INTO plan VALUES (?, ?, ?, ?)", row)
+            self._plans.drop(bounds.thin_plans(db, slug))
 
         await self._run(write)
 
@@ -142,12 +145,18 @@ class SqliteStore:
         rows = await self._run(lambda db: db.execute(query, (slug,)).fetchall())
         return tuple({"plan_id": plan_id, "at": at} for plan_id, at in rows)
 
+    async def kept_plans(self) -> tuple[frozenset[str], frozenset[str]]:
+        """Ids of all plans, and the hashes of the recipes that they were made of: what else belongs to them stays."""
+        query = "SELECT plan_id, json_extract(plan, '$.recipe.sha256') FROM plan"
+        rows = await self._run(lambda db: db.execute(query).fetchall())
+        return frozenset(str(row[0]) for row in rows), frozenset(str(row[1]) for row in rows)
+
     async def save_operation(self, operation: Operation) -> None:
         row = (operation.id, operation.slug, operation.created, operation.state, json.dumps(asdict(operation)))
 
         def write(db: sqlite3.Connection) -> None:
             db.execute("REPLACE INTO operation VALUES (?, ?, ?, ?, ?)", row)
-            db.execute(FORGET_OPERATIONS, (KEPT_OPERATIONS - 1,))
+            bounds.thin_operations(db)
 
         await self._run(write)
 
@@ -167,8 +176,8 @@ class SqliteStore:
         def write(db: sqlite3.Connection) -> int:
             cursor = db.execute("INSERT INTO event (at, slug, kind, text, data) VALUES (?, ?, ?, ?, ?)", row)
             seq = int(cursor.lastrowid or 0)
-            if seq % 256 == 0:
-                db.execute("DELETE FROM event WHERE seq <= ?", (seq - KEPT_EVENTS,))
+            if seq % THIN_EVENTS_EVERY == 0:
+                bounds.thin_events(db, seq)
             return seq
 
         return replace(event, seq=await self._run(write))
@@ -233,6 +242,7 @@ def _open(path: Path) -> sqlite3.Connection:
     db = sqlite3.connect(path, timeout=5.0, check_same_thread=False)
     try:
         db.execute("PRAGMA journal_mode = WAL")
+        db.execute(f"PRAGMA journal_size_limit = {WAL_BYTES}")
         # NORMAL loses nothing to a kill of the agent; FULL also keeps the last step through a power cut, which is a
         # reboot, after which what should run is started again whatever the last step was
         db.execute("PRAGMA synchronous = NORMAL")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from datetime import UTC, datetime
+from pathlib import Path
 
 import structlog
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
@@ -11,6 +13,7 @@ from apscheduler.triggers.cron import CronTrigger
 
 from agent.clock import Instant
 from agent.daemon.assemble import Daemon
+from agent.errors import AgentError
 from agent.incident.shelf import tidy
 from agent.settings.model import zone
 
@@ -18,6 +21,8 @@ log = structlog.get_logger()
 FOR_EVER_DAYS = 36_500
 JUMP_S = 3600.0
 DISTRUST_S = 86_400.0
+FRESH = 20
+"""Newest files of a folder that are left alone."""
 
 
 class Steadiness:
@@ -70,3 +75,17 @@ class Housekeeping:
             return
         if removed:
             log.info("incidents_removed", ids=removed)
+        try:
+            plans, recipes = await self._daemon.store.kept_plans()
+            await asyncio.to_thread(sweep, settings.paths.state / "hosts", plans)
+            await asyncio.to_thread(sweep, settings.paths.state / "recipes", recipes)
+        except (OSError, AgentError) as error:
+            log.warning("sweep_failed", reason=str(error))
+
+
+def sweep(folder: Path, kept: Collection[str]) -> None:
+    """Removes files of plans that the state no longer has. What came lately may be of a plan that is being written."""
+    files = sorted(folder.glob("*.json"), key=lambda file: file.stat().st_mtime) if folder.is_dir() else []
+    for file in files[:-FRESH]:
+        if file.stem not in kept:
+            file.unlink(missing_ok=True)
