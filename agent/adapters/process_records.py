@@ -155,6 +155,11 @@ def exited(record: Record) -> Exited | None:
         raise Damaged(f"{record.folder / 'exited'}: {error}") from error
 
 
+def marks(record: Record) -> tuple[bool, ...]:
+    """What there is to see of it: started, ended, failed, asked to stop."""
+    return tuple((record.folder / name).exists() for name in ("started", "exited", "failed", "asked"))
+
+
 def text(record: Record, name: str) -> str:
     """A small text file of the folder, empty where there is none."""
     try:

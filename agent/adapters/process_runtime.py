@@ -10,7 +10,7 @@ import asyncio
 import platform
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from signal import SIGKILL, Signals
@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 import structlog
 
+from agent.adapters import process_follow as following
 from agent.adapters import process_log as engine_log
 from agent.adapters import process_records as records
 from agent.adapters import process_start as starting
@@ -31,11 +32,12 @@ from agent.adapters.process_errors import (
     ProcessStillRuns,
     ProcessTimeout,
 )
-from agent.adapters.process_log import Batch
+from agent.adapters.process_follow import Change
 from agent.adapters.process_records import Damaged, Record
 from agent.adapters.process_start import DoorShut, LogRotation
 from agent.adapters.process_view import family_of, view_of
 from agent.adapters.runtime_threads import Threads
+from agent.adapters.together import Together
 from agent.clock import timestamp
 from agent.container.port import (
     ContainerSpec,
@@ -52,12 +54,10 @@ from agent.errors import RuntimeTrouble
 
 Result = TypeVar("Result")
 
-FOLLOW_S = 0.25
-"""How often a followed log is asked for a sign of change."""
-FOLLOW_ANYWAY_S = 2.0
-"""After so long it is read without one: a wrapper that died leaves none."""
 WATCH_S = 1.0
 """How often the records are looked at for events."""
+SETTLED_NS = 1_000_000_000
+"""A folder's time may stand still for a kernel's tick while files come: it counts once the folder has been at rest."""
 KILL_ROUNDS = 20
 """KILL is sent again while new members of the tree appear, so often at most."""
 
@@ -79,13 +79,25 @@ class ProcessRuntime:
         self._wrappers: set[int] = set()
         self._seen: dict[str, frozenset[processes.Mark]] = {}
         self._damaged: set[str] = set()
+        self._known: dict[str, tuple[tuple[int, int], Record]] = {}
+        """Records by folder, each with inode and time of its file, which is written once."""
+        self._marked: dict[str, tuple[int, int, tuple[bool, ...]]] = {}
+        """By record: the time of its folder, when it was looked into (both ns), and what was there."""
+        self._together = Together(self._lists)
 
     async def facts(self) -> RuntimeFacts:
         return RuntimeFacts(name=self.kind, version=platform.release(), root_dir=str(self._root))
 
     async def list(self, slug: str | None = None) -> tuple[ContainerView, ...]:
-        def look() -> tuple[ContainerView, ...]:
-            return tuple(self._view(record) for record in self._records() if slug in (None, record.identity.slug))
+        return await self._together.ask(slug)
+
+    async def _lists(self, slugs: tuple[str | None, ...]) -> Mapping[str | None, tuple[ContainerView, ...]]:
+        """For all deployments that look at this moment: the records and the process table are read once."""
+
+        def look() -> Mapping[str | None, tuple[ContainerView, ...]]:
+            wanted = [record for record in self._records() if None in slugs or record.identity.slug in slugs]
+            views = self._views(wanted)
+            return {slug: tuple(view for view in views if slug in (None, view.slug)) for slug in slugs}
 
         return await self._call("list processes", look)
 
@@ -115,20 +127,26 @@ class ProcessRuntime:
             return engine_log.offset_after(record.folder, since)
 
         offset = await self._call("follow a log", partial(self._if_there, container_id, first))
-        while offset is not None:
-            sign = _sign(self._root / container_id)
-            look = partial(self._if_there, container_id, partial(_read, offset=offset))
-            batch = await self._call("follow a log", look)
-            if batch is None:
-                return
-            for line in batch.lines:
-                if since is None or line.at is None or line.at > since:
-                    yield line
-            if batch.at == offset:
-                if batch.last:
+        change = Change(self._root / container_id)
+        try:
+            while offset is not None:
+                change.note()
+                look = partial(self._if_there, container_id, partial(following.read, offset=offset))
+                found = await self._call("follow a log", look)
+                if found is None:
                     return
-                await _changed(self._root / container_id, sign)
-            offset = batch.at
+                batch, engine = found
+                for line in batch.lines:
+                    if since is None or line.at is None or line.at > since:
+                        yield line
+                if batch.at == offset:
+                    if batch.last:
+                        return
+                    change.listen(engine)
+                    await change.wait()
+                offset = batch.at
+        finally:
+            change.close()
 
     async def tail(self, container_id: str, lines: int) -> tuple[LogLine, ...]:
         read = await self._call(
@@ -187,7 +205,7 @@ class ProcessRuntime:
         found = []
         for folder in records.folders(self._root):
             try:
-                found.append(records.read(folder))
+                found.append(self._record(folder))
             except FileNotFoundError:
                 continue  # removed meanwhile
             except (Damaged, OSError) as error:
@@ -196,12 +214,21 @@ class ProcessRuntime:
                     _log.warning("process record is not readable", folder=str(folder), why=str(error))
         return tuple(found)
 
+    def _record(self, folder: Path) -> Record:
+        """As `records.read`, which is not asked again for a file that has not changed."""
+        status = (folder / "record.json").stat()
+        sign = (status.st_ino, status.st_mtime_ns)
+        known = self._known.get(folder.name)
+        if known is None or known[0] != sign:
+            known = self._known[folder.name] = (sign, records.read(folder))
+        return known[1]
+
     def _if_there(self, container_id: str, use: Callable[[Record], Result]) -> Result | None:
         """`use` of a record, None where there is none (any more)."""
         if not container_id or "/" in container_id or container_id.startswith("."):
             return None
         try:
-            return use(records.read(self._root / container_id))
+            return use(self._record(self._root / container_id))
         except (FileNotFoundError, NotADirectoryError):
             if (self._root / container_id).is_dir():
                 raise
@@ -214,15 +241,22 @@ class ProcessRuntime:
         return record
 
     def _view(self, record: Record) -> ContainerView:
-        self._wrappers -= {pid for pid in tuple(self._wrappers) if starting.reap(pid)}
-        view = view_of(record)
-        if view.running:
-            self._family(record)
-        return view
+        return self._views((record,))[0]
 
-    def _family(self, record: Record) -> tuple[processes.Process, ...]:
+    def _views(self, wanted: Sequence[Record]) -> tuple[ContainerView, ...]:
+        self._wrappers -= {pid for pid in tuple(self._wrappers) if starting.reap(pid)}
+        views = tuple(view_of(record) for record in wanted)
+        everyone = processes.table() if any(view.running for view in views) else {}
+        for record, view in zip(wanted, views, strict=True):
+            if view.running:
+                self._family(record, everyone)
+        return views
+
+    def _family(
+        self, record: Record, everyone: Mapping[int, processes.Process] | None = None
+    ) -> tuple[processes.Process, ...]:
         """Every living process of it; remembered, since one that left the session may lose its parent as well."""
-        members = family_of(record, self._seen.get(record.id, frozenset()))
+        members = family_of(record, self._seen.get(record.id, frozenset()), everyone)
         self._seen[record.id] = frozenset(member.mark for member in members)
         return members
 
@@ -293,6 +327,8 @@ class ProcessRuntime:
             raise ProcessStillRuns(action=action, why=f"processes of it live on: {names}")
         records.remove(record)
         self._seen.pop(record.id, None)
+        self._known.pop(record.id, None)
+        self._marked.pop(record.id, None)
 
     def _inspect(self, record: Record) -> Mapping[str, Any]:
         """In the form of Docker's GET /containers/ID/json, with what there is beyond it under `Process`."""
@@ -335,45 +371,18 @@ class ProcessRuntime:
         }
 
     def _marks(self) -> dict[tuple[str, str], tuple[bool, ...]]:
-        """By slug and record, what there is to see of it: started, ended, failed, asked to stop."""
-        files = ("started", "exited", "failed", "asked")
-        return {
-            (record.identity.slug, record.id): tuple((record.folder / name).exists() for name in files)
-            for record in self._records()
-        }
-
-
-def _sign(folder: Path) -> tuple[tuple[int, int] | None, ...]:
-    """What changes whenever there may be more to read: size and time of three files, a few microseconds to ask for.
-
-    A look itself is a thread and a dozen files, four times a second for each engine; most find nothing.
-    """
-    found: list[tuple[int, int] | None] = []
-    for name in ("log", "log.times", "exited"):
-        try:
-            status = (folder / name).stat()
-        except OSError:
-            found.append(None)
-        else:
-            found.append((status.st_size, status.st_mtime_ns))
-    return tuple(found)
-
-
-async def _changed(folder: Path, sign: tuple[tuple[int, int] | None, ...]) -> None:
-    """Until there may be more to read than at `sign`."""
-    for _ in range(round(FOLLOW_ANYWAY_S / FOLLOW_S)):
-        await asyncio.sleep(FOLLOW_S)
-        if _sign(folder) != sign:
-            return
-
-
-def _read(record: Record, offset: int) -> Batch:
-    """Lines at `offset`; everything where nobody notes times any more."""
-    started = records.started(record)
-    kept = started is not None and processes.alive(started.wrapper)
-    ended = view_of(record).state is RunState.EXITED
-    created = started is None
-    return engine_log.read_from(record.folder, offset, complete=ended or not (kept or created), ended=ended)
+        """By slug and record, what there is to see of it; a folder in which no file came or went is not looked into."""
+        now, found = time.time_ns(), {}
+        for record in self._records():
+            try:
+                changed = record.folder.stat().st_mtime_ns
+            except OSError:
+                continue  # removed meanwhile
+            known = self._marked.get(record.id)
+            if known is None or known[0] != changed or changed > known[1] - SETTLED_NS:
+                known = self._marked[record.id] = (changed, now, records.marks(record))
+            found[(record.identity.slug, record.id)] = known[2]
+        return found
 
 
 def _last_stop(record: Record, since: float) -> StopRequest | None:

@@ -7,7 +7,10 @@ import signal
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from errno import ENODEV
+from functools import cache
 from pathlib import Path
+
+from agent.adapters.procfs import contents, pids
 
 PROC = Path("/proc")
 
@@ -48,6 +51,7 @@ class Process:
         return self.state in ("Z", "X")
 
 
+@cache
 def boot_id() -> str:
     """Changes with every boot; start times and pids of another boot mean nothing."""
     return (PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
@@ -56,7 +60,7 @@ def boot_id() -> str:
 def process(pid: int) -> Process | None:
     """Who has this pid now."""
     try:
-        text = (PROC / str(pid) / "stat").read_bytes().decode("utf-8", "replace")
+        text = contents(f"{PROC}/{pid}/stat").decode("utf-8", "replace")
     except (FileNotFoundError, ProcessLookupError):
         return None
     name, _, rest = text.rpartition(")")
@@ -84,8 +88,7 @@ def alive(mark: Mark) -> bool:
 
 def table() -> dict[int, Process]:
     """All processes that this process can see, by pid."""
-    pids = [int(path.name) for path in PROC.iterdir() if path.name.isdigit()]
-    return {pid: found for pid in pids if (found := process(pid)) is not None}
+    return {pid: found for pid in pids(PROC) if (found := process(pid)) is not None}
 
 
 def members(group: Group) -> tuple[int, ...]:

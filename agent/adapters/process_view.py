@@ -66,8 +66,10 @@ def _why_unknown(started: Started) -> str:
     return "it has ended, and nobody knows how: its wrapper was ended before it"
 
 
-def family_of(record: Record, known: Iterable[Mark]) -> tuple[Process, ...]:
-    """Every living process of it, its wrapper left out.
+def family_of(
+    record: Record, known: Iterable[Mark], everyone: Mapping[int, Process] | None = None
+) -> tuple[Process, ...]:
+    """Every living process of it, its wrapper left out. `everyone`: the process table, where it has just been read.
 
     Where it has a control group of its own, whatever is in there is its. Else, with the wrapper alive, all of them
     descend from it (it is a subreaper). Without it they are looked for below the engine, in its session while the
@@ -76,7 +78,7 @@ def family_of(record: Record, known: Iterable[Mark]) -> tuple[Process, ...]:
     started = records.started(record)
     if started is None or started.boot != processes.boot_id():
         return ()
-    everyone = processes.table()
+    everyone = processes.table() if everyone is None else everyone
     members = {mark for mark in (started.main, started.wrapper, *known) if _lives(everyone, mark)}
     sessions = {started.main.pid} if started.main in members else set()
     inside = processes.members(started.group) if started.group is not None else ()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from agent.adapters.aside import Aside
 from agent.adapters.procfs import parse_kernel_module, parse_keys, read
+from agent.adapters.together import Together
 from agent.clock import Clock, Instant
 from agent.host.model import DiskSpace, HostFacts, HostMemory
 from agent.host.reading import Known, Reading, Unknown
@@ -25,6 +26,7 @@ class ProcHost:
         self._proc = proc
         self._aside = Aside("/proc")
         self._disks = Aside("the file system")
+        self._together = Together(self._memory_now)
 
     async def facts(self) -> HostFacts:
         system = os.uname()
@@ -40,10 +42,13 @@ class ProcHost:
         )
 
     async def memory(self) -> Reading[HostMemory]:
-        return await self._aside.look(self._memory)
+        return await self._together.ask(None)
 
     async def disk(self, path: str) -> Reading[DiskSpace]:
         return await self._disks.look(lambda: self._disk(path))
+
+    async def _memory_now(self, _: tuple[None, ...]) -> Mapping[None, Reading[HostMemory]]:
+        return {None: await self._aside.look(self._memory)}
 
     def _boot_id(self) -> Reading[str]:
         text = read(self._proc / "sys/kernel/random/boot_id", self._clock.now())

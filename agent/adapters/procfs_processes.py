@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from agent.adapters.aside import Aside
 from agent.adapters.procfs import Cgroups, Stat, open_files, parse_cgroups, parse_keys, parse_stat, pids, read
+from agent.adapters.together import Together
 from agent.clock import Clock
 from agent.host.process import GpuHolder, Holders, Process
 from agent.host.reading import Known, Reading, Unknown
@@ -19,19 +20,25 @@ _OWN_NVML = "agent.adapters.nvml_owner"
 
 
 class ProcProcesses:
-    """A `Processes`. Whole scans of /proc cost about 10 µs a process."""
+    """A `Processes`. Whole scans of /proc cost about 10 µs a process, and those who ask at one moment share one."""
 
     def __init__(self, clock: Clock, proc: Path = Path("/proc"), cgroups: Path = Path("/sys/fs/cgroup")) -> None:
         self._clock = clock
         self._proc = proc
         self._cgroups = cgroups
         self._aside = Aside("/proc", seconds=5.0)
+        self._walk = Together(self._walked)
+        self._kills = Together(self._killed)
 
     async def look(self, pid: int) -> Reading[Process]:
         return await self._aside.look(lambda: self._look(pid))
 
     async def tree(self, pid: int) -> Reading[tuple[Process, ...]]:
-        return await self._aside.look(lambda: self._tree(pid))
+        walked = await self._walk.ask(None)
+        if isinstance(walked, Unknown):
+            return walked
+        # apart for each deployment: the command line of a process that hangs in the kernel may not come back
+        return await self._aside.look(lambda: self._tree(pid, walked.value))
 
     async def in_container(self, container: str) -> Reading[tuple[Process, ...]]:
         return await self._aside.look(lambda: self._in_container(container))
@@ -43,7 +50,20 @@ class ProcProcesses:
         return await self._aside.look(self._gpu_holders)
 
     async def oom_kills(self, pid: int) -> Reading[int]:
-        return await self._aside.look(lambda: self._oom_kills(pid))
+        return await self._kills.ask(pid)
+
+    async def _walked(self, _: tuple[None, ...]) -> Mapping[None, Reading[dict[int, Stat]]]:
+        """The whole table, for all deployments that look at this moment."""
+        return {None: await self._aside.look(lambda: Known(self._table(), self._clock.now()))}
+
+    async def _killed(self, asked: tuple[int, ...]) -> Mapping[int, Reading[int]]:
+        try:
+            return await self._aside.run(lambda: {pid: self._oom_kills(pid) for pid in asked})
+        except TimeoutError as error:
+            return dict.fromkeys(asked, Unknown(str(error)))
+
+    def _table(self) -> dict[int, Stat]:
+        return {stat.pid: stat for stat in self._stats()}
 
     def _look(self, pid: int) -> Reading[Process]:
         stat = self._stat(pid)
@@ -51,8 +71,7 @@ class ProcProcesses:
             return Unknown(f"there is no process {pid}, or none that may be seen")
         return Known(self._process(stat), self._clock.now())
 
-    def _tree(self, pid: int) -> Reading[tuple[Process, ...]]:
-        stats = {stat.pid: stat for stat in self._stats()}
+    def _tree(self, pid: int, stats: Mapping[int, Stat]) -> Reading[tuple[Process, ...]]:
         if pid not in stats:
             return Unknown(f"there is no process {pid}, or none that may be seen")
         children = defaultdict(list)

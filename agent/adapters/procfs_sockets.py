@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from agent.adapters.aside import Aside
@@ -16,6 +17,7 @@ from agent.adapters.procfs import (
     pids,
     read,
 )
+from agent.adapters.together import Together
 from agent.clock import Clock
 from agent.host.process import Connection, Listener, PortConnections
 from agent.host.reading import Known, Reading, Unknown
@@ -28,27 +30,42 @@ class ProcSockets:
         self._clock = clock
         self._proc = proc
         self._aside = Aside("/proc/net", seconds=5.0)
+        self._together = Together(self._counted)
 
     async def connections(self, pid: int, port: int) -> Reading[PortConnections]:
-        return await self._aside.look(lambda: self._connections(pid, port))
+        return await self._together.ask((pid, port))
+
+    async def _counted(self, asked: tuple[tuple[int, int], ...]) -> Mapping[tuple[int, int], Reading[PortConnections]]:
+        """For all deployments that look at this moment; most of them share the host's tables."""
+        try:
+            return await self._aside.run(lambda: self._count(asked))
+        except TimeoutError as error:
+            return dict.fromkeys(asked, Unknown(str(error)))
+
+    def _count(self, asked: tuple[tuple[int, int], ...]) -> dict[tuple[int, int], Reading[PortConnections]]:
+        """Each network namespace is read once: the kernel walks its whole hash of sockets to write the tables, which
+        takes milliseconds however few there are."""
+        tables: dict[object, Reading[tuple[str, str]]] = {}
+        found: dict[tuple[int, int], Reading[PortConnections]] = {}
+        for pid, port in asked:
+            space = self._namespace(pid)
+            if space not in tables:
+                tables[space] = self._tables(str(pid))
+            found[pid, port] = _counts(tables[space], port)
+        return found
+
+    def _namespace(self, pid: int) -> object:
+        """What tells its network namespace from others; the process itself where it may not be asked."""
+        try:
+            return (self._proc / str(pid) / "ns" / "net").stat().st_ino
+        except OSError:
+            return f"process {pid}"
 
     async def table(self, pid: int, port: int) -> Reading[tuple[Connection, ...]]:
         return await self._aside.look(lambda: self._table(pid, port))
 
     async def listeners(self, port: int, pid: int | None = None) -> Reading[tuple[Listener, ...]]:
         return await self._aside.look(lambda: self._listeners(port, pid))
-
-    def _connections(self, pid: int, port: int) -> Reading[PortConnections]:
-        rows = self._rows(str(pid), port)
-        if isinstance(rows, Unknown):
-            return rows
-        states = [row.state for row in rows.value]
-        counted = PortConnections(
-            established=states.count(ESTABLISHED),
-            close_wait=states.count(CLOSE_WAIT),
-            unaccepted=sum(row.state == ESTABLISHED and row.inode == 0 for row in rows.value),
-        )
-        return Known(counted, rows.at)
 
     def _table(self, pid: int, port: int) -> Reading[tuple[Connection, ...]]:
         text = self._tables(str(pid))
@@ -67,11 +84,10 @@ class ProcSockets:
         return Known(found, rows.at)
 
     def _rows(self, pid: str, port: int) -> Reading[list[TcpRow]]:
-        """Rows whose local port it is. The remote port never counts: on loopback both ends of a connection show."""
         text = self._tables(pid)
         if isinstance(text, Unknown):
             return text
-        return Known([row for table in text.value for row in parse_tcp(table) if row.port == port], text.at)
+        return Known([row for table in text.value for row in parse_tcp(table, port)], text.at)
 
     def _tables(self, pid: str) -> Reading[tuple[str, str]]:
         """The tables of both families as they are; a kernel without IPv6 has no tcp6."""
@@ -91,3 +107,16 @@ class ProcSockets:
             if len(found) == len(wanted):
                 break
         return found
+
+
+def _counts(text: Reading[tuple[str, str]], port: int) -> Reading[PortConnections]:
+    if isinstance(text, Unknown):
+        return text
+    rows = [row for table in text.value for row in parse_tcp(table, port)]
+    states = [row.state for row in rows]
+    counted = PortConnections(
+        established=states.count(ESTABLISHED),
+        close_wait=states.count(CLOSE_WAIT),
+        unaccepted=sum(row.state == ESTABLISHED and row.inode == 0 for row in rows),
+    )
+    return Known(counted, text.at)

@@ -14,6 +14,7 @@ from agent.action.release import Proof, members, prove, survivors
 from agent.action.seen import Seen
 from agent.clock import Instant
 from agent.container.port import ContainerView, RunState, Runtime, StopRequest
+from agent.daemon.beat import LEAST_S, due_in
 from agent.daemon.follow import Follower
 from agent.daemon.guard import cancelled
 from agent.engines.dialect import Dialect
@@ -125,14 +126,14 @@ class Observer:
     def due_in(self, now: Instant) -> float:
         """Seconds until the next sample is due."""
         if self._sampled is None:
-            return 0.05
-        return max(0.05, self.plan.watch.period.value - (now - self._sampled))
+            return LEAST_S
+        return due_in(self._sampled.mono, now.mono, self.plan.watch.period.value)
 
     async def watch(self, seen: Seen, container: ContainerView | None, record: Deployment) -> Seen:
         """`seen` with a verdict: a fresh sample where one is due or the container has changed, else the last one's."""
         await self._attend(container, record, seen.now)
         state = (container.id, container.state) if container else None
-        if self.verdict is None or state != self._state or self.due_in(seen.now) <= 0.05 or self._urgent():
+        if self.verdict is None or state != self._state or self.due_in(seen.now) <= LEAST_S or self._urgent():
             self._state = state
             if container is not None and container.state is RunState.EXITED:
                 await self._follower.caught_up(LAST_WORDS_S)

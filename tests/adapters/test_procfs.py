@@ -68,8 +68,8 @@ TCP6 = """\
 
 
 def test_rows_of_both_tables_are_read() -> None:
-    assert parse_tcp(TCP) == [TcpRow("127.0.0.1", 8080, 0x0A, 4242), TcpRow("172.17.0.1", 8080, 0x01, 0)]
-    assert parse_tcp(TCP6) == [TcpRow("::1", 8080, 0x0A, 77), TcpRow("::ffff:172.17.0.1", 8080, 0x08, 78)]
+    assert parse_tcp(TCP, 8080) == [TcpRow("127.0.0.1", 8080, 0x0A, 4242), TcpRow("172.17.0.1", 8080, 0x01, 0)]
+    assert parse_tcp(TCP6, 8080) == [TcpRow("::1", 8080, 0x0A, 77), TcpRow("::ffff:172.17.0.1", 8080, 0x08, 78)]
 
 
 @pytest.mark.parametrize(

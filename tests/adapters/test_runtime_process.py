@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from agent.adapters import process_launcher, process_start
+from agent.adapters import process_follow, process_launcher, process_start
 from agent.adapters import process_records as records
 from agent.adapters import process_table as processes
 from agent.adapters.process_runtime import ProcessRuntime
@@ -446,3 +446,15 @@ async def test_a_disk_that_hangs_costs_a_call_its_deadline(tmp_path: Path, monke
         asking.result()
     assert beats > 5
     release.set()
+
+
+async def test_the_end_of_a_silent_engine_is_heard_at_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its log is asked for changes no more than once an hour here, so only the kernel's word can tell."""
+    for name in ("CALM_S", "LIVELY_S", "ANYWAY_S", "ANYWAY_HEARD_S"):
+        monkeypatch.setattr(process_follow, name, 3600.0)
+    found = await bench.start("import sys, time\nprint('up', flush=True)\ntime.sleep(1.5)\nsys.exit(3)")
+    async with asyncio.timeout(8):
+        assert [line.text async for line in bench.runtime.follow(found, None)] == ["up"]
+    view = await bench.runtime.view(found)
+    assert view is not None
+    assert view.exit_code == 3
