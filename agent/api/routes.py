@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,9 +11,9 @@ from aiohttp import web
 from agent.action.operation import Operation
 from agent.api import answers
 from agent.api.desk import Desk, Terms, Wanted
-from agent.api.endpoint import Endpoints, Listing, Promise, body_of, reply
+from agent.api.endpoint import Endpoints, Listing, Promise, body_of, query_of, reply
 from agent.api.planned import Plan
-from agent.api.shapes import DeployBody, PlanBody, VerbBody
+from agent.api.shapes import LONGEST_WAIT_S, DeployBody, PlanBody, StateQuery, VerbBody
 from agent.errors import NotFound
 from agent.metrics.board import Board
 
@@ -71,10 +72,17 @@ def accepted(operation: Operation) -> web.Response:
     return response
 
 
-@routes.add("GET", "/v1/deployments/{slug}", Promise({200: answers.Deployment}, fails=NO_DEPLOYMENT))
+@routes.add("GET", "/v1/deployments/{slug}", Promise({200: answers.Deployment}, query=StateQuery, fails=NO_DEPLOYMENT))
 async def deployment(request: web.Request) -> web.Response:
-    """One deployment."""
-    return reply(answers.deployment(board_of(request)))
+    """One deployment; `wait=SECONDS` with `state=STATE` answers when it is in another state, or then."""
+    asked, loop = query_of(request, StateQuery), asyncio.get_running_loop()
+    deadline = loop.time() + min(asked.wait, LONGEST_WAIT_S)
+    async with request.app[DESK].changes() as wait:
+        found = board_of(request)
+        while found.record.state == asked.state and (left := deadline - loop.time()) > 0:
+            await wait(left)
+            found = board_of(request)
+    return reply(answers.deployment(found))
 
 
 def board_of(request: web.Request) -> Board:

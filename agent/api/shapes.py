@@ -11,6 +11,7 @@ from agent.metrics.board import Board
 
 Name = Annotated[str, Field(min_length=1, max_length=300, pattern=r"^[^\x00-\x1f\x7f]+$")]
 """A slug: text of one line."""
+LONGEST_WAIT_S = 60
 LARGEST_SEQ = 2**53
 """Numbers that JSON readers keep whole."""
 
@@ -100,6 +101,13 @@ class WaitQuery(Query):
     """`wait`: answer when the operation has moved, or after so many seconds, at most 60."""
 
     wait: int = Field(0, ge=0, le=LARGEST_SEQ)
+
+
+class StateQuery(Query):
+    """`wait` with `state`: answer when the deployment is in another state, or after so many seconds, at most 60."""
+
+    wait: int = Field(0, ge=0, le=LARGEST_SEQ)
+    state: str | None = Field(None, max_length=32)
 
 
 def deployment_json(board: Board) -> dict[str, Any]:

@@ -13,11 +13,10 @@ from agent.api import answers
 from agent.api.desk import LogRequest
 from agent.api.endpoint import Endpoints, Listing, Media, Promise, query_of, reply
 from agent.api.routes import DESK, HEARTBEAT_S
-from agent.api.shapes import LARGEST_SEQ, EventsQuery, LogsQuery, OfOne, WaitQuery
+from agent.api.shapes import LARGEST_SEQ, LONGEST_WAIT_S, EventsQuery, LogsQuery, OfOne, WaitQuery
 
 watching = Endpoints()
 MOST_EVENTS = 5000
-LONGEST_WAIT_S = 60
 STREAM = Media("text/event-stream", "Events as they come, each `data:` one of the listed objects, without end")
 LOG = Media("text/plain", "The lines, as the engine wrote them")
 

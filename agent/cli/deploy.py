@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from agent.adapters.agent_client import Client
 
 POLL_S = 20
+LEAST_S = 0.05
 SERVING = frozenset({"ready", "busy", "suspect", "asleep"})
 GIVEN_UP = frozenset({"failed", "quarantined", "stopped"})
 
@@ -158,8 +159,9 @@ def follow(client: Client, operation: dict[str, Any], progress: Progress) -> Non
 def await_ready(client: Client, operation: dict[str, Any], progress: Progress, deadline: float | None) -> None:
     """Until the engine is ready, or was given up (for an older plan, too), or the time is over."""
     slug = operation["slug"]
+    path = f"/v1/deployments/{quoted(slug)}"
+    one = client.get(path)
     while True:
-        one = client.get(f"/v1/deployments/{quoted(slug)}")
         as_asked = operation["plan_id"] in (None, one["plan_id"])
         if one["state"] in SERVING and as_asked:
             return
@@ -172,4 +174,6 @@ def await_ready(client: Client, operation: dict[str, Any], progress: Progress, d
         if deadline is not None and time.monotonic() > deadline:
             progress.done()
             raise TimedOut(what=f"{slug} to become ready", why=f"it is {one['state']}: {one['why']}")
-        time.sleep(0.5)
+        asked = time.monotonic()
+        one = client.get(f"{path}?wait=1&state={one['state']}")  # a second: its progress is shown meanwhile
+        time.sleep(max(0.0, LEAST_S - (time.monotonic() - asked)))  # an agent that does not know how to wait

@@ -101,3 +101,18 @@ def test_waiting_answers_when_it_has_moved(own: Rig) -> None:
         moves.append(ask(own.port, f"{location}?wait=60", token=TOKEN).json)
     assert time.monotonic() - began < 30, "it answers when there is news, not after a minute"
     assert wait_for(lambda: own.status("sim")["state"] == "ready", "ready", within=40)
+
+
+def test_waiting_for_a_deployment_answers_when_it_is_in_another_state(own: Rig) -> None:
+    own.publish(recipes.recipe("sim", free_port()), recipes.profile())
+    begin(own, "/v1/deployments", {"slug": "sim"})
+    began, seen = time.monotonic(), [own.status("sim")["state"]]
+    while seen[-1] != "ready":
+        path = f"/v1/deployments/sim?wait=60&state={seen[-1]}"
+        seen.append(ask(own.port, path, token=TOKEN).json["state"])
+        assert seen[-1] != seen[-2], "it answers only for another state"
+    assert time.monotonic() - began < 30, "it answers when there is news, not after a minute"
+    asked = time.monotonic()
+    assert ask(own.port, "/v1/deployments/sim?wait=1&state=ready", token=TOKEN).json["state"] == "ready"
+    assert time.monotonic() - asked >= 0.9, "it waits as long as it was asked to"
+    assert ask(own.port, "/v1/deployments/none?wait=60&state=ready", token=TOKEN).status == 404
