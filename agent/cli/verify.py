@@ -66,9 +66,13 @@ def follow(arguments: Namespace, client: Client, operation: dict[str, Any]) -> N
 
 def text_of(report: dict[str, Any], colours: bool) -> str:
     """Measured | claimed | ratio, and what was left out."""
+    from agent.verify.plausible import limits_text
+
     rows = [cells(row, colours) for row in report["rows"]]
     lines = [table(rows, ("POINT", "METRIC", "MEASURED", "SPREAD", "CLAIMED", "RATIO"), colours)]
     lines += [f"left out   {one['point']}: {one['why']}" for one in report["left_out"]]
+    if (limits := report.get("limits")) is not None:  # a report of an earlier version has none
+        lines.append(f"limits     {limits_text(limits)}")
     lines.append(f"measured {report['at']}, plan {report['plan_id']}")
     return "\n".join(lines)
 

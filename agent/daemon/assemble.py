@@ -28,6 +28,7 @@ from agent.daemon.evidence import Witnesses
 from agent.daemon.fleet import Fleet, Making
 from agent.daemon.hostlock import keep_host
 from agent.daemon.hostwatch import HostWatch
+from agent.daemon.limits import limits_for
 from agent.daemon.linkwatch import LinkWatch
 from agent.daemon.livewatch import LiveWatch
 from agent.daemon.loop import Loop, Rooms, running_of
@@ -56,7 +57,6 @@ from agent.preflight.credit import Running
 from agent.preflight.model import Finding
 from agent.quantity import Bytes
 from agent.samples.take import Sources
-from agent.verify.plausible import limits_of
 from agent.version import VERSION
 from agent.wiring import LINKS, Parts, Planner, check
 
@@ -111,7 +111,7 @@ async def assemble(parts: Parts) -> Daemon:
             clock=parts.clock,
             probe=probe,
             streams=HttpStreams(),
-            limits=lambda plan: limits_of(card_names(parts, plan), None),
+            limits=lambda plan: limits_for(plan, parts.gpus),
             folder=paths.state / "verify",
         )
     )
@@ -145,12 +145,6 @@ async def assemble(parts: Parts) -> Daemon:
         logs=paths.state / "logs",
     )
     return Daemon(parts, store, fleet, watch, DaemonDesk(offices), probe, site, verifier, live, drills, notifier)
-
-
-def card_names(parts: Parts, plan: Plan) -> tuple[str, ...]:
-    """Product names of the plan's cards, by the last reading."""
-    last = parts.gpus.last()
-    return tuple(gpu.name for gpu in last.value if gpu.uuid in plan.gpus) if last is not None else ()
 
 
 def kinds(parts: Parts) -> tuple[str, ...]:

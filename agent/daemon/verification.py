@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from agent.plan.model import Plan
 from agent.samples.port import Endpoint, Probe
 from agent.verify.compare import Measured, left_json, row_json, rows_of
 from agent.verify.measure import Bench, measure
-from agent.verify.plausible import Limits
+from agent.verify.plausible import Limits, limits_json
 from agent.verify.points import LeftOut, Point, points_of, reach_of
 from agent.verify.port import Streams
 
@@ -63,7 +63,7 @@ class Means:
     clock: Clock
     probe: Probe
     streams: Streams
-    limits: Callable[[Plan], Limits]
+    limits: Callable[[Plan], Awaitable[Limits]]
     folder: Path
 
 
@@ -156,7 +156,8 @@ class Verifier:
         points, left = sorted_out
         teller = Teller(self._with.store, self._with.clock, operation)
         try:
-            work = measure(self._bench(plan, endpoint, terms, teller), points)
+            limits = await self._with.limits(plan)
+            work = measure(self._bench(plan, endpoint, limits, terms, teller), points)
             measured = await attempt(f"verify {operation.slug}", work)
         except asyncio.CancelledError:
             why = "it was cancelled; nothing of it runs on"
@@ -168,14 +169,14 @@ class Verifier:
         if isinstance(measured, str):
             await teller.finish(fail(operation, measured, self._now()))
             return
-        report = report_of(plan, measured, left, terms, self._now())
+        report = report_of(plan, measured, left, terms, self._now()) | {"limits": limits_json(limits)}
         await asyncio.to_thread(write_report, self._with.folder, report)
         self._note(report)
         await teller.finish(replace(end(operation, self._now()), progress={"text": sentence(report), "ratio": 1.0}))
         event = Event(self._now(), operation.slug, "verify", sentence(report), {"operation": operation.id})
         self._with.fleet.told(await self._with.store.add_event(event))
 
-    def _bench(self, plan: Plan, endpoint: Endpoint, terms: VerifyTerms, teller: Teller) -> Bench:
+    def _bench(self, plan: Plan, endpoint: Endpoint, limits: Limits, terms: VerifyTerms, teller: Teller) -> Bench:
         assert plan.engine is not None  # noqa: S101 - start() has looked
         return Bench(
             probe=self._with.probe,
@@ -183,7 +184,7 @@ class Verifier:
             endpoint=endpoint,
             engine=plan.engine,
             dialect=dialect_of(plan.engine.kind),
-            limits=self._with.limits(plan),
+            limits=limits,
             repeats=QUICK_REPEATS if terms.quick else REPEATS,
             say=teller.say,
         )

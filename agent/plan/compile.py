@@ -9,6 +9,7 @@ from typing import Any
 from agent.launch.model import CommandLaunch
 from agent.launch.refusal import LaunchRefused
 from agent.plan import gaps, gpu_body
+from agent.plan.active import active_of
 from agent.plan.author import known
 from agent.plan.body import Site, made, on_ports
 from agent.plan.claims import claims_of
@@ -73,6 +74,7 @@ def compile_plan(inputs: Inputs) -> Plan:
         argv=tuple(run.made.body.get("Cmd") or ()) if stage.runtime != DOCKER else (),
         mount_roots=(*roots, *_sockets(inputs, run)),
         secrets=places,
+        active_parameters=active_of(stage.profile, run.engine),
     )
     plan = replace(plan, plan_id=_identity(inputs, stage, run))
     return replace(plan, warnings=tuple(dict.fromkeys(map(mask, warnings_of(inputs, stage, run, plan)))))

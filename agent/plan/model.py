@@ -70,6 +70,14 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
+class ActiveParameters:
+    """How many parameters one token passes: of a mixture of experts fewer than the model has."""
+
+    count: float
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
 class Missing:
     """What the operator must supply before this can be deployed."""
 
@@ -125,3 +133,5 @@ class Plan:
     """Folders below which its mounts are allowed; asked again with real paths just before a start."""
     secrets: Mapping[str, str] = field(default_factory=dict)
     """NAME of each `secret:NAME` → the file that holds it, or `variables` where the site's variable is it."""
+    active_parameters: ActiveParameters | None = None
+    """What the profile or the model's name states; None: neither does."""

@@ -10,6 +10,7 @@ from agent.engines.model import EngineKind, EngineLaunch, Task
 from agent.errors import InvalidInput
 from agent.plan.model import (
     Acceptance,
+    ActiveParameters,
     Claim,
     ContainerPlan,
     ImagePlan,
@@ -56,6 +57,7 @@ def to_json(plan: Plan) -> dict[str, Any]:
         "expendable": plan.expendable,
         "mount_roots": list(plan.mount_roots),
         "secrets": dict(plan.secrets),
+        "active_parameters": None if plan.active_parameters is None else asdict(plan.active_parameters),
     }
 
 
@@ -110,6 +112,7 @@ def _plan(value: Mapping[str, Any]) -> Plan:
         argv=tuple(value["argv"]),
         mount_roots=tuple(value["mount_roots"]),
         secrets=value["secrets"],
+        active_parameters=_active(value.get("active_parameters")),
     )
 
 
@@ -141,6 +144,11 @@ def _watch(value: Mapping[str, Any]) -> Watch:
         derived=value["watch_derived"],
         warnings=tuple(value["watch_warnings"]),
     )
+
+
+def _active(value: Mapping[str, Any] | None) -> ActiveParameters | None:
+    """Plans of earlier versions have none."""
+    return None if value is None else ActiveParameters(**_known(ActiveParameters, value))
 
 
 def _acceptance(value: Mapping[str, Any]) -> Acceptance:

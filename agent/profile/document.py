@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field
 
 from agent.profile.fact import Fact, Stated, Strict
 from agent.profile.steps import Image
-from agent.settings.words import Seconds, Size
+from agent.settings.words import Parameters, Seconds, Size
 
 
 def _comma(value: Any) -> Any:
@@ -98,6 +98,9 @@ class Serving(Strict):
     max_context: Fact[int] | None = None
     speculative_tokens: Fact[int] | None = None
     kv_pool_tokens: Fact[int] | None = None
+    active_parameters: Fact[Parameters] | None = None
+    """Parameters that one token passes (`37B`): of a mixture of experts the chosen and shared ones, else all. A result
+    above what the cards can compute or read with them is a measuring error."""
     drafter_predicts: Fact[int] | None = None
     """Tokens that the drafter predicts at a time; speculative tokens come in multiples of it."""
 

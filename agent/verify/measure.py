@@ -79,7 +79,7 @@ async def one_point(bench: Bench, point: Point) -> Measured:
         if failed := next((trace.error for trace in traces if trace.error), ""):
             return Measured(point, dropped=failed)
         for metric, value in values(point, traces).items():
-            if (why := bench.limits.rejects(metric, value)) is not None:
+            if (why := bench.limits.rejects(metric, value, point.concurrency)) is not None:
                 return Measured(point, dropped=why)
             found.setdefault(metric, []).append(value)
     figures: dict[str, Figure] = {metric: figure(numbers) for metric, numbers in found.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent.verify.compare import Measured, rows_of
-from agent.verify.plausible import limits_of
+from agent.verify.plausible import Model, limits_json, limits_of, limits_text
 from agent.verify.points import Point
 from agent.verify.prompt import prompt
 from agent.verify.trace import Figure, Trace, decode_rate, prefill_rate
@@ -49,11 +49,52 @@ def test_prefill_is_the_prompt_over_the_time_to_the_first_token() -> None:
 
 def test_a_rate_above_what_cards_can_compute_is_a_measuring_error() -> None:
     """Two operations a parameter and token: 37e9 active parameters on four A100s end at 16,864 tok/s."""
-    limits = limits_of(("NVIDIA A100-SXM4-80GB",) * 4, 37e9)
+    limits = limits_of(("NVIDIA A100-SXM4-80GB",) * 4, Model(37e9, bits=16.0))
+    assert limits.computed == pytest.approx(16_864.9, abs=0.1)
     assert limits.rejects("prefill_tok_s", 4061.0) is None
     assert "measuring error" in (limits.rejects("prefill_tok_s", 42_000.0) or "")
     assert limits.rejects("ttft_ms", 1e9) is None
-    assert limits_of(("unknown card",), 37e9).rejects("prefill_tok_s", 1e12) is None
+
+
+@pytest.mark.parametrize(
+    ("card", "bits", "factor"),
+    [("NVIDIA H100 80GB HBM3", 16.0, 1), ("NVIDIA H100 80GB HBM3", 8.0, 2), ("NVIDIA H100 80GB HBM3", None, 2),
+     ("NVIDIA B200", 4.0, 4)],
+)  # fmt: skip
+def test_narrow_numbers_are_computed_faster(card: str, bits: float | None, factor: int) -> None:
+    """What is not known to be 16 bits wide may be computed in the card's narrowest format: no true rate is rejected."""
+    wide = limits_of((card,), Model(10e9, bits=16.0)).computed
+    found = limits_of((card,), Model(10e9, bits=bits)).computed
+    assert wide is not None
+    assert found == pytest.approx(factor * wide)
+
+
+def test_one_request_decodes_no_faster_than_its_weights_are_read() -> None:
+    """8e9 parameters of 16 bits are 16 GB a token: 127.5 tok/s of 2.04 TB/s, twice that for two requests."""
+    limits = limits_of(("NVIDIA A100-SXM4-80GB",), Model(8e9, bits=16.0))
+    assert limits.rejects("decode_tok_s", 127.0) is None
+    assert "read weights" in (limits.rejects("decode_tok_s", 128.0) or "")
+    assert limits.rejects("decode_tok_s", 254.0, concurrency=2) is None
+    assert limits.rejects("prefill_tok_s", 5000.0) is None
+    guessing = limits_of(("NVIDIA A100-SXM4-80GB",), Model(8e9, bits=16.0, steps=4))
+    assert guessing.rejects("decode_tok_s", 500.0) is None
+
+
+@pytest.mark.parametrize(
+    ("names", "model", "word"),
+    [
+        (("unknown card",), Model(37e9, bits=16.0), "the peak of unknown card"),
+        (("NVIDIA A100-SXM4-80GB",), Model(why_unknown="its launch names no model"), "its launch names no model"),
+        ((), Model(37e9, bits=16.0), "no cards"),
+    ],
+    ids=["card", "model", "no cards"],
+)
+def test_what_is_not_known_limits_nothing_and_is_said(names: tuple[str, ...], model: Model, word: str) -> None:
+    limits = limits_of(names, model)
+    assert limits.rejects("prefill_tok_s", 1e12) is None
+    assert limits.rejects("decode_tok_s", 1e12) is None
+    assert word in limits_text(limits_json(limits))
+    assert "not applied" in limits_text(limits_json(limits))
 
 
 def test_rows_show_what_was_dropped_as_dropped() -> None:
