@@ -55,7 +55,7 @@ demo: venv ## deploy, stall, restart, ready again: on this machine, in under two
 	@$(PYTHON_OF_VENV) -m tests.lab.demo
 
 bench: venv ## what is promised of time and memory, and what is measured here
-	@$(IN_LAB) --if-possible -- $(PYTHON_OF_VENV) -m tests.bench $(ARGS)
+	@$(IN_LAB) --if-possible --with exporter -- $(PYTHON_OF_VENV) -m tests.bench $(ARGS)
 
 soak: venv ## a fault every minute for SOAK_MINUTES: nothing may grow
 	@SOAK_MINUTES=$(SOAK_MINUTES) $(PYTHON_OF_VENV) -m tests.soak

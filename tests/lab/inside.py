@@ -40,6 +40,8 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if is_inside():
         return subprocess.run(options.command, check=False).returncode
+    for name in options.beside:
+        beside(name)
     try:
         enter_check()
         for group in filter(packages.Group.is_needed, packages.ALL):
@@ -51,6 +53,14 @@ def main() -> int:
         environment = {**os.environ, OUTSIDE_BECAUSE: str(gap)}
         return subprocess.run(options.command, env=environment, check=False).returncode
     return run(options.command)
+
+
+def beside(name: str) -> None:
+    """Unpacks a group that the lab can do without; what wants it says that it is not there."""
+    try:
+        packages.fetch(packages.BESIDE[name])
+    except Unavailable as gap:
+        print(f"lab: {gap}", file=sys.stderr)
 
 
 def run(command: list[str]) -> int:
@@ -85,6 +95,9 @@ def _wait(child: subprocess.Popen[bytes]) -> int:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.lab.inside", description="Runs a command in the lab.")
     parser.add_argument("--if-possible", action="store_true", help="say why and run it outside where the lab cannot be")
+    parser.add_argument(
+        "--with", action="append", default=[], dest="beside", choices=sorted(packages.BESIDE), help="unpack this too"
+    )
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND")
     options = parser.parse_args()
     options.command = options.command[1:] if options.command[:1] == ["--"] else options.command

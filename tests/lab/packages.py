@@ -79,7 +79,11 @@ COMPILER = Group("compiler", needed=("gcc", "libc6-dev"), depth=Depth.DEPENDENCI
 GIT = Group("git", needed=("git",), optional=("libpcre2-8-0",), unless=("git",))
 BOOTSTRAP = Group("bootstrap", needed=("mmdebstrap",))
 """For `debian.py` alone, which unpacks it when it is asked for."""
+EXPORTER = Group("exporter", needed=("prometheus-node-exporter",))
 ALL = (ENGINE, PROMETHEUS, SYSTEMD, COMPILER, GIT)
+"""What the tests need: unpacked before the lab is entered."""
+BESIDE = {"exporter": EXPORTER}
+"""What something else needs (the benches' baseline): unpacked where it is asked for by name, and missed by no test."""
 
 # What a merged /usr has in its root instead of folders; packages still say /bin and /lib.
 MERGED = ("bin", "sbin", "lib", "lib64")
@@ -251,5 +255,5 @@ def _merge_usr(root: Path) -> None:
 
 
 if __name__ == "__main__":
-    for wanted in filter(Group.is_needed, ALL):
+    for wanted in filter(Group.is_needed, (*ALL, *BESIDE.values())):
         print(fetch(wanted))
