@@ -55,6 +55,7 @@ class Fleet(Audience):
         self.boards: dict[str, Board] = {}
         self.loops: dict[str, Loop] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._begun: dict[str, float] = {}
         self._turned: dict[str, float] = {}
         """When each loop last looked, on CLOCK_MONOTONIC; none yet: it has not since this agent began."""
         self._runtimes = runtimes
@@ -155,8 +156,9 @@ class Fleet(Audience):
         loop = self._making.loop(record, plan)
         self.loops[record.slug] = loop
         # known before the first look: whoever asks right after a start of the agent is told what the record says
-        now = self._clock.now().wall
-        self.boards[record.slug] = Board(record=record, plan=plan, runtime=plan.runtime, at=now)
+        now = self._clock.now()
+        self._begun[record.slug] = now.mono
+        self.boards[record.slug] = Board(record=record, plan=plan, runtime=plan.runtime, at=now.wall)
         task = asyncio.create_task(self._drive(record.slug, loop), name=f"loop {record.slug}")
         self._tasks[record.slug] = task
         return loop
@@ -168,6 +170,7 @@ class Fleet(Audience):
         self._tasks.pop(slug, None)
         self.boards.pop(slug, None)
         self._turned.pop(slug, None)
+        self._begun.pop(slug, None)
         await self._follow_operations(slug, None)
         self._notify()
 
@@ -185,9 +188,7 @@ class Fleet(Audience):
         """None when every deployment's loop has looked lately, else which one has not."""
         now = self._clock.now().mono
         for slug, loop in self.loops.items():
-            turned = self._turned.get(slug)
-            if turned is None:
-                return f"{slug} has not been looked at yet"
+            turned = self._turned.get(slug, self._begun[slug])  # one that has just begun is not late yet
             patience = 3 * loop.plan.watch.period.value + LONGEST_STEP_S
             if now - turned > patience:
                 return f"the loop of {slug} has not turned for {now - turned:.0f} s"

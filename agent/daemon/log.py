@@ -6,13 +6,15 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
 from typing import Any
 
 import structlog
 from structlog.typing import EventDict, WrappedLogger
 
 from agent.adapters.journal import Journal, is_journal
+from agent.errors import AgentError
 from agent.incident.redact import redact
 from agent.incident.veil import Veil
 
@@ -36,18 +38,38 @@ def set_up(level: str, form: str, veil: Veil | None = None) -> None:
         structlog.processors.format_exc_info if not as_text else structlog.processors.StackInfoRenderer(),
         Hiding(veil or Veil()),
     ]
-    renderer, factory = output(as_text, in_journal and form == "auto", in_journal)
+    journal = Journal()
+    native = ToJournal(journal) if in_journal and form == "auto" and journal.there else None
+    render = on_stream(as_text, in_journal)
     structlog.configure(
-        processors=[enough, *shared, renderer],
+        processors=[enough, *shared, structured if native else render],
         # levels are compared by `enough`, since a cached logger would keep the one that it was made with
         wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
-        logger_factory=factory,
+        logger_factory=(lambda *_: native) if native else structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )
-    foreign = structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processor=on_stream(as_text, in_journal))
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(foreign)
+    handler: logging.Handler = ForeignToJournal(shared, native) if native else logging.StreamHandler(sys.stderr)
+    handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processor=render))
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
+    sys.excepthook = crashed
+
+
+def crashed(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """What nobody caught is one event as well, with its secrets hidden; a traceback would be a line for each frame."""
+    if issubclass(kind, Exception):
+        reason = str(error) or kind.__name__
+        structlog.get_logger().critical("crashed", reason=reason, exc_info=(kind, error, trace))
+    else:
+        sys.__excepthook__(kind, error, trace)
+
+
+def last_word(error: AgentError) -> None:
+    """Why the agent ends before, or without, its log: an error by the journal's reckoning too."""
+    hint = f"hint: {error.advice}" if error.advice else ""
+    if is_journal(sys.stderr.fileno(), os.environ):
+        sys.stderr.write(f"<{PRIORITIES['error']}>error: {error.text}" + (f"; {hint}\n" if hint else "\n"))
+    else:
+        sys.stderr.write(f"error: {error.text}\n" + (f"{hint}\n" if hint else ""))
 
 
 def set_level(level: str) -> None:
@@ -88,14 +110,6 @@ class Hiding:
         return cleaned if exc_info is None else {**cleaned, "exc_info": exc_info}
 
 
-def output(as_text: bool, with_fields: bool, in_journal: bool) -> tuple[Any, Any]:
-    """The last processor, and what makes the loggers that take its result."""
-    journal = Journal()
-    if with_fields and journal.there:
-        return structured, lambda *_: ToJournal(journal)
-    return on_stream(as_text, in_journal), structlog.PrintLoggerFactory(sys.stderr)
-
-
 def on_stream(as_text: bool, in_journal: bool) -> Callable[..., Any]:
     """Lines on stderr. The journal reads the priority of a line from its first characters (sd-daemon(3))."""
     if as_text:
@@ -131,6 +145,26 @@ class ToJournal:
         self._journal.send(sentence(fields), priority, fields)
 
     debug = info = warning = error = exception = critical = log = msg
+
+
+class ForeignToJournal(logging.Handler):
+    """What other libraries say, by the same way and with the same fields."""
+
+    def __init__(self, processors: Sequence[Callable[..., EventDict]], to: ToJournal) -> None:
+        super().__init__()
+        self._processors = processors
+        self._to = to
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            event: EventDict = {"event": record.getMessage(), "logger": record.name}
+            if record.exc_info:
+                event["exc_info"] = record.exc_info
+            for process in self._processors:
+                event = process(None, record.levelname.lower(), event)
+            self._to.msg(event)
+        except (TypeError, ValueError):  # its arguments do not fit its text
+            self.handleError(record)
 
 
 def sentence(fields: dict[str, str]) -> str:

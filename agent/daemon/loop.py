@@ -27,7 +27,7 @@ from agent.action.model import (
     Stuck,
     Wait,
 )
-from agent.action.record import RESTING, Deployment
+from agent.action.record import RESTING, Deployment, State
 from agent.action.release import members
 from agent.action.seen import Seen, Upkeep, Worn
 from agent.action.store import Event, Store, StoreTrouble
@@ -53,6 +53,11 @@ STUCK_PERIOD_S = 5.0
 """Between two looks at what hangs in the runtime."""
 RETRY_S = 2.0
 RESTING_PERIOD_S = 30.0
+LEVELS = {
+    **dict.fromkeys((State.STALLED, State.ZOMBIE, State.DEAD, State.UNOBSERVABLE), "warning"),
+    **dict.fromkeys((State.FAILED, State.QUARANTINED), "error"),
+}
+"""How loud a state comes: `journalctl -p warning` has what went wrong, `-p err` what waits for a person."""
 WORD_ONLY = (Settle, Stuck, Released, Wait, Forget)
 """Steps that change the record alone: dropped when a person asked for something else meanwhile."""
 
@@ -331,7 +336,9 @@ class Loop:
         if quiet and not moved:
             return
         fields = {"recipe": self.record.slug, "state": self.record.state.value, "step": type(step).__name__}
-        (log.info if moved or not isinstance(step, Nothing) else log.debug)("tick", **fields, why=step.why)
+        least = "debug" if isinstance(step, Nothing) else "info"
+        level = LEVELS.get(self.record.state, "info") if moved else least
+        getattr(log, level)("tick", **fields, why=step.why)
         if moved:
             told = {"from": before.state.value, "to": self.record.state.value}
             await self._event("state", self.record.why, told, self.record.since)

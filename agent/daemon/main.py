@@ -19,7 +19,7 @@ from agent.daemon.assemble import Daemon, LoopMaker, assemble
 from agent.daemon.doors import Doors
 from agent.daemon.guard import cancelled, forever
 from agent.daemon.housekeeping import Housekeeping
-from agent.daemon.log import correlate, set_up
+from agent.daemon.log import correlate, last_word, set_up
 from agent.daemon.site import Site
 from agent.errors import AgentError
 from agent.settings.load import Loaded, load
@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         set_up(loaded.settings.logs.level, loaded.settings.logs.form, parts.veil)
         asyncio.run(serve(path, loaded, parts))
     except AgentError as error:
-        sys.stderr.write(f"error: {error.text}\n" + (f"hint: {error.advice}\n" if error.advice else ""))
+        last_word(error)
         return error.exit_code
     finally:
         sys.stdout.flush()

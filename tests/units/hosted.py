@@ -32,7 +32,7 @@ sources: []
 variables: {DEMO_NAME: demo, DEMO_PORT: "18095", DEMO_LISTEN: 127.0.0.1}
 secrets: {HF_TOKEN: /etc/recipe-agent/hf_token}
 """
-SECRET = "hf_a-token-that-nobody-may-read"
+SECRET = "hf_ATokenThatNobodyMayRead"
 SLUG, PORT = "demo", 18095
 CAPABILITIES = {"DAC_READ_SEARCH": 2, "KILL": 5, "SYS_PTRACE": 19, "SYSLOG": 34}
 """Name → number of what the unit gives the agent."""
@@ -117,7 +117,7 @@ def engine_pid(machine: Machine) -> str:
     return machine.run("pgrep", "--full", "--oldest", "vllm serve demo/model", check=False).strip()
 
 
-def until(true: Callable[[], bool], within: float = 30.0) -> bool:
+def until(true: Callable[[], bool], within: float = 60.0) -> bool:
     """Whether it came true in time."""
     end = time.monotonic() + within
     while not true():
@@ -150,3 +150,19 @@ def group_of(machine: Machine, pid: str) -> Group:
 def pids_in(machine: Machine, group: Group) -> list[str]:
     """The members of a control group, its wrapper first."""
     return machine.run("cat", f"{group.folder}/cgroup.procs").split()
+
+
+def state(machine: Machine) -> str:
+    """The deployment's, empty while no agent answers."""
+    said = machine.run("agentctl", "status", "-o", "json", check=False)
+    return str(json.loads(said)[0]["state"]) if said else ""
+
+
+def ready(machine: Machine) -> bool:
+    """Whether the agent answers and says so."""
+    return state(machine) == "ready"
+
+
+def interpreter(machine: Machine) -> str:
+    """The Python that the agent runs by."""
+    return machine.run("sed", "-n", "1s/^#!//p", "/usr/bin/agentctl").strip()

@@ -18,8 +18,11 @@ from tests.units.hosted import (
     deployment,
     engine_pid,
     group_of,
+    interpreter,
     pids_in,
+    ready,
     show,
+    state,
     status_of,
     until,
 )
@@ -53,16 +56,6 @@ def deployed(machine: Machine) -> Iterator[None]:
     machine.run("agentctl", "remove", SLUG)
 
 
-def state(machine: Machine) -> str:
-    """The deployment's, empty while no agent answers."""
-    said = machine.run("agentctl", "status", "-o", "json", check=False)
-    return str(json.loads(said)[0]["state"]) if said else ""
-
-
-def ready(machine: Machine) -> bool:
-    return state(machine) == "ready"
-
-
 def start(machine: Machine) -> None:
     """A stopped one, until it is ready."""
     machine.run("agentctl", "start", SLUG)
@@ -73,10 +66,6 @@ def loaded(machine: Machine) -> list[str]:
     """The units of engines that systemd knows, whatever their state."""
     words = ("list-units", "--all", "--plain", "--no-legend", "recipe-agent-engine@*")
     return [line.split()[0] for line in machine.run("systemctl", *words).splitlines()]
-
-
-def interpreter(machine: Machine) -> str:
-    return machine.run("sed", "-n", "1s/^#!//p", "/usr/bin/agentctl").strip()
 
 
 def python(machine: Machine, code: str, *, user: str = "root", check: bool = True) -> str:
@@ -166,7 +155,7 @@ def test_a_stall_is_found_and_mended_in_a_new_unit(machine: Machine) -> None:
     machine.run("sh", "-c", f"{interpreter(machine)} -c '{ASK}' >/dev/null 2>&1 &")
     assert until(lambda: state(machine) == "busy")
     machine.run("pkill", "-STOP", "--full", "VLLM::EngineCore")
-    assert until(lambda: engine_pid(machine) != engine and ready(machine), 40)
+    assert until(lambda: engine_pid(machine) != engine and ready(machine))
     fresh = group_of(machine, engine_pid(machine)).unit
     assert fresh != group.unit
     assert loaded(machine) == [fresh]

@@ -49,6 +49,9 @@ def test_it_starts_deploys_and_leaves_its_engine_alone(machine: Machine) -> None
     assert (after["generation"], after["container"]) == (before["generation"], before["container"])
     assert capabilities(machine, show(machine, "MainPID")) == set(CAPABILITIES.values())
     assert capabilities(machine, engine) == set()
+    assert "no_sign_of_life" not in machine.run("journalctl", "--no-pager", "-u", "recipe-agent"), (
+        "it began, it is not late"
+    )
 
 
 def test_the_watchdog_is_fed_and_bites(machine: Machine) -> None:
