@@ -6,10 +6,12 @@ import os
 import resource
 import socket
 import struct
+import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
+from agent.adapters.process_start import DOOR
 from agent.adapters.procfs import parse_cgroups, parse_keys, parse_stat, pids, read
 from agent.adapters.runtime_threads import Threads
 from agent.clock import Clock, Instant
@@ -20,6 +22,8 @@ from agent.quantity import Bytes
 T = TypeVar("T")
 
 CAP_SYS_RESOURCE = 24
+ENGINE_UNIT = "recipe-agent-engine@none.service"
+"""An instance that never is, for what systemd makes of the template."""
 HOOK = "nvidia-container-runtime-hook"
 USUAL_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 CDI_FOLDERS = ("etc/cdi", "var/run/cdi")
@@ -53,8 +57,8 @@ class HostTables:
         return await self._look(lambda: self._cgroup_memory(pid))
 
     async def lock_limit(self, docker: bool) -> Reading[LockLimit]:
-        """Of what starts containers, or of the agent itself, which starts processes."""
-        return await self._look(self._of_docker if docker else self._of_agent)
+        """Of what starts containers; of the unit that a process gets, or of the agent itself, which starts it then."""
+        return await self._look(self._of_docker if docker else self._of_plain)
 
     async def toolkit(self) -> Reading[Toolkit]:
         return await self._look(self._toolkit)
@@ -113,10 +117,27 @@ class HostTables:
         names = ("total_rss", "total_shmem") if first is not None else ("anon", "shmem")
         return Known(Bytes(sum(int(keys.get(name, "0")) for name in names)), now)
 
+    def _of_plain(self) -> Reading[LockLimit]:
+        has_unit = (self._root / str(DOOR).lstrip("/")).is_socket()
+        return self._of_unit() if has_unit else self._of_agent()
+
     def _of_agent(self) -> Reading[LockLimit]:
         hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)[1]
         limit = None if hard == resource.RLIM_INFINITY else Bytes(hard)
         return self._limit("the agent", "self", limit)
+
+    def _of_unit(self) -> Reading[LockLimit]:
+        """As systemd would start one, an administrator's drop-ins and all."""
+        words = ("systemctl", "show", "--value", "--property=LimitMEMLOCK", ENGINE_UNIT)
+        try:
+            done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=3, check=False)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return Unknown(f"systemctl does not say what a unit of an engine may lock: {error}")
+        said = done.stdout.decode(errors="replace").strip()
+        if said != "infinity" and not said.isdigit():
+            return Unknown(f"systemctl does not say what a unit of an engine may lock: {said or done.returncode}")
+        hard = None if said == "infinity" else Bytes(int(said))
+        return Known(LockLimit("a unit of an engine (recipe-agent-engine@.service)", hard, False), self._clock.now())
 
     def _of_docker(self) -> Reading[LockLimit]:
         """Of containerd, whose children become the containers; of dockerd where no containerd shows."""

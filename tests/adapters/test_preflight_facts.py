@@ -239,11 +239,33 @@ async def test_who_listens_on_the_socket_is_asked_of_the_kernel(tmp_path: Path) 
     assert peer_of(str(tmp_path / "none.sock")) is None
 
 
-async def test_the_agents_own_limit() -> None:
-    limit = await HostTables(CLOCK).lock_limit(False)
+async def test_the_agents_own_limit(tmp_path: Path) -> None:
+    limit = await root(tmp_path, {"proc/self/status": "CapEff:\t0\n"}).lock_limit(False)
     assert isinstance(limit, Known)
     hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)[1]
     assert limit.value.hard == (None if hard == resource.RLIM_INFINITY else hard)
+
+
+@pytest.mark.parametrize(
+    ("said", "limit"), [("infinity", None), ("8388608", Bytes.mib(8)), ("", Unknown), ("no bus; exit 1", Unknown)]
+)
+async def test_where_engines_have_units_their_limit_is_the_units(
+    said: str, limit: Bytes | type[Unknown] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever asks, from whatever shell: that one's own limit says nothing of an engine."""
+    program = tmp_path / "systemctl"
+    program.write_text(f"#!/bin/sh\necho {said}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    (tmp_path / "run").mkdir()
+    with socket.socket(socket.AF_UNIX) as door:
+        door.bind(str(tmp_path / "run/recipe-agent-engine.sock"))
+        reading = await HostTables(CLOCK, tmp_path).lock_limit(False)
+    if limit is Unknown:
+        assert isinstance(reading, Unknown)
+    else:
+        assert isinstance(reading, Known)
+        assert (reading.value.hard, reading.value.raises) == (limit, False)
 
 
 async def test_the_hook_is_looked_for_where_dockerd_looks(tmp_path: Path) -> None:
