@@ -17,8 +17,8 @@ KEPT = 4096
 SET_BACK_S = 1.0
 """A newest stamp that lies further ahead of the clock than this: the clock was set back, and new lines look old."""
 
-Key = tuple[bytes, int, bytes]
-"""Stamp, stream, text."""
+Key = tuple[bytes, int, int]
+"""Stamp, stream, and a hash of the text: lines may be long."""
 
 
 class Repeats:
@@ -33,7 +33,7 @@ class Repeats:
 
     def is_new(self, stamp: bytes, stream: int, text: bytes) -> bool:
         """Whether this line has not been given out before; it counts as given out from now on."""
-        key = (stamp, stream, text)
+        key = (stamp, stream, hash(text))
         if stamp <= self._newest and self._was(key):
             return False
         self._keep(key)

@@ -68,6 +68,7 @@ class ProcessRuntime:
     """Engines as plain processes. `root` is the folder of its records; `door`: systemd's, to units of their own."""
 
     kind = "process"
+    lags = False  # it goes by the files themselves
 
     def __init__(self, root: Path, rotation: LogRotation, timeout_s: float = 30.0, door: Path | None = None) -> None:
         self._root = root

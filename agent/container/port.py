@@ -145,6 +145,8 @@ class Runtime(Protocol):
 
     kind: str
     """`docker` or `process`."""
+    lags: bool
+    """Whether a stream of `follow` may stand still while its log goes on, and has to be held against the log's end."""
 
     async def facts(self) -> RuntimeFacts: ...
 

@@ -67,7 +67,7 @@ class Follower:
             before = self.tail.last_at
             try:
                 await self._until_behind(container)
-                behind = await self._behind(container)
+                behind = self._runtime.lags and await self._behind(container)
             except AgentError as error:
                 self._cannot(container, error)
             else:
@@ -87,7 +87,11 @@ class Follower:
             while not reading.done():
                 await asyncio.wait({reading}, timeout=BEHIND_S)
                 quiet, seen = seen == self.tail.total, self.tail.total
-                if quiet and not reading.done() and await self._stuck(container):
+                if reading.done():
+                    break
+                if not self._runtime.lags:
+                    self.unread = ""  # a stream that lives is one that could be opened
+                elif quiet and await self._stuck(container):
                     log.info("log_stream_behind", container=container[:12])
                     return
             await reading

@@ -186,6 +186,7 @@ class FakeRuntime:
     def __init__(self, world: FakeWorld | None = None, kind: str = "docker") -> None:
         self.world = world or FakeWorld()
         self.kind = kind
+        self.lags = kind == "docker"
 
     async def facts(self) -> RuntimeFacts:
         await self.world.admitted()

@@ -18,6 +18,8 @@ BROKEN = RuntimeTrouble(action="follow a log", why="open …-json.log: no such f
 class Log:
     """A container's log, and streams of it that do as a test says."""
 
+    lags = True
+
     def __init__(self) -> None:
         self.lines: list[LogLine] = []
         self.stuck_at: int | None = None
@@ -127,6 +129,18 @@ async def test_a_log_that_cannot_be_read_is_said_until_it_can() -> None:
     await one.close()
 
 
+async def test_a_quiet_log_that_can_be_opened_again_is_readable() -> None:
+    """No line has to come for that."""
+    log = Log()
+    log.lags, log.trouble = False, BROKEN
+    one = follower(log)
+    await one.attend("c")
+    await until(lambda: "no such file" in one.unread)
+    log.trouble = None
+    await until(lambda: one.unread == "")
+    await one.close()
+
+
 async def test_a_person_s_follow_outlives_a_stream_that_ends_in_silence() -> None:
     """It ends when the container does."""
     log, seen = Log(), list[str]()
@@ -155,3 +169,25 @@ async def test_a_person_s_follow_outlives_a_stream_that_ends_in_silence() -> Non
     await until(lambda: seen == ["one", "one", "two"])
     log.ended = True
     await reading
+
+
+async def test_a_runtime_whose_streams_do_not_lag_is_not_asked_again_and_again() -> None:
+    """Reading a log's end costs; plain processes' logs are followed by their size."""
+    log = Log()
+    log.lags = False
+    asked: list[int] = []
+
+    async def tail(container_id: str, lines: int) -> tuple[LogLine, ...]:
+        asked.append(lines)
+        return ()
+
+    log.tail = tail  # type: ignore[method-assign]
+    log.say("one")
+    one = follower(log)
+    await one.attend("c")
+    await until(lambda: texts(one) == ["one"])
+    await asyncio.sleep(0.3)
+    log.ended = True
+    await one.caught_up(5.0)
+    assert asked == []
+    await one.close()

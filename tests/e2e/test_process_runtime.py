@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -136,3 +139,32 @@ def test_a_launch_with_mounts_is_refused_in_words(process_rig: Rig) -> None:
     assert "/srv/models" in said.err
     assert "hint: " in said.err
     assert process_rig.api("/v1/deployments") == []
+
+
+def test_an_agent_of_before_leaves_a_state_that_this_one_takes_up(process_rig: Rig) -> None:
+    """A state file of the first version, written back into its form: the engine runs on as it was, the old file is
+    kept, and an older agent's deployment has all that newer ones have."""
+    slug = "older"
+    port = deployed(process_rig, slug)
+    process_rig.kill()
+    path = process_rig.folder / "state" / "state.db"
+    with closing(sqlite3.connect(path)) as db, db:
+        (text,) = db.execute("SELECT record FROM deployment").fetchone()
+        record = json.loads(text)
+        for name in ("wearing", "restart_waits", "window_used"):
+            del record[name]
+        db.execute("UPDATE deployment SET record = ?", (json.dumps(record),))
+        db.execute("DROP INDEX operation_open")
+        db.execute("DROP INDEX operation_created")
+        db.execute("PRAGMA user_version = 1")
+    seen = process_rig.ok("plan", slug, "--diff").out
+    assert seen
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("PRAGMA user_version").fetchone() == (1,), "a command that reads changes nothing"
+    before = tree(port)
+    process_rig.start()
+    one = process_rig.until(slug, "ready", generation=1)
+    assert tree(port) == before
+    assert (one["restarts"], one["restart_waits"]) == (0, None)
+    assert (process_rig.folder / "state" / "state.db.version-1").is_file()
+    assert process_rig.incidents(slug) == []
