@@ -67,6 +67,7 @@ def timeless(record: Deployment) -> Deployment:
             begun=None,
             term_at=None,
             kill_at=None,
+            unsent="",
             unseen_at=None,
             remove_at=None,
             asked_at=None,

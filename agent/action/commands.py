@@ -123,7 +123,7 @@ def down(record: Deployment, reason: Reason, why: str, drain_s: float | None, no
         # asked anew, what hangs has its whole time again before a person is called
         again = replace(record.takedown, reason=reason, why=why, drain_s=drain_s)
         if again.stuck:
-            again = replace(again, stuck=False, unseen_at=None, remove_at=None, asked_at=None)
+            again = replace(again, stuck=False, unseen_at=None, remove_at=None, asked_at=None, kill_at=None)
             record = record.at(State.STOPPING, why, now)
         return replace(record, takedown=again)
     record = replace(record, takedown=Takedown(reason, why, drain_s=drain_s), fault=None)

@@ -99,11 +99,14 @@ class Takedown:
     kill_at: float | None = None
     cut: int | None = None
     """Connections that were still there when TERM was sent."""
+    unsent: str = ""
+    """Why the last signal could not be sent; empty where it was, or none was tried."""
     unseen_at: float | None = None
     """Since when the runtime does not let it be looked at."""
     remove_at: float | None = None
-    """When its removal was first asked for, `asked_at` when last."""
+    """When its removal was first asked for."""
     asked_at: float | None = None
+    """When its removal, or its KILL, was asked for last."""
     stuck: bool = False
     """The runtime hangs over it, and a person was told."""
     removed_at: float | None = None

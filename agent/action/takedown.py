@@ -81,12 +81,27 @@ def end_process(down: Takedown, container: ContainerView, seen: Seen) -> Step:
             return Nothing(f"waits {left:.0f} s more for the exit after TERM")
         return Signal(container.id, "KILL", f"did not exit within {patience.value:.0f} s of TERM")
     left = watch.kill.value - (now - down.kill_at)
+    if down.unsent:
+        return kill_again(down, container, seen)
     if left > 0:
         return Nothing(f"waits {left:.0f} s more for the exit after KILL")
     return Settle(
         State.QUARANTINED,
         f"pid {container.pid} did not end within {watch.kill.value:.0f} s of KILL: it is stuck in the kernel; "
         "look at dmesg and reboot the host",
+    )
+
+
+def kill_again(down: Takedown, container: ContainerView, seen: Seen) -> Step:
+    """A KILL that could not be sent says nothing about the process; it is sent again, and then now and then."""
+    now = seen.now.mono
+    tried = now - (down.kill_at if down.kill_at is not None else now)
+    if tried < seen.watch.kill.value or (down.stuck and now - (down.asked_at or now) >= ASK_AGAIN_S):
+        return Signal(container.id, "KILL", f"sends KILL again: {down.unsent}")
+    return hangs(
+        down,
+        f"KILL could not be sent to {container.name} for {tried:.0f} s ({down.unsent}); nothing is started beside it, "
+        f"and it goes on by itself once it can be: journalctl -u docker, restart Docker, or end pid {container.pid}",
     )
 
 

@@ -112,6 +112,7 @@ def look_down(record: Deployment, down: Takedown, seen: Seen) -> Deployment:
     if down.unseen_at is not None:
         # what was sent and never seen to arrive is sent again, with its whole time to take effect
         down = replace(down, unseen_at=None, kill_at=None, remove_at=None, asked_at=None, orphans_ended_at=None)
+        down = replace(down, unsent="")
     if gone and down.removed_at is None:
         down = replace(down, removed_at=seen.now.mono)
     if down.container is None and record.container is not None:
@@ -222,7 +223,23 @@ def signalled(record: Deployment, name: str, seen: Seen) -> Deployment:
         return record
     if name == "TERM":
         return replace(record, takedown=replace(down, term_at=seen.now.mono, cut=seen.clients))
-    return replace(record, takedown=replace(down, kill_at=down.kill_at or seen.now.mono))
+    return replace(record, takedown=replace(down, kill_at=down.kill_at or seen.now.mono, asked_at=seen.now.mono))
+
+
+def failed(record: Deployment, step: Step, why: str) -> Deployment:
+    """A step that the runtime did not carry out: a signal counts as sent from its intention on, and was not."""
+    if not isinstance(step, Signal) or record.takedown is None:
+        return record
+    return replace(record, takedown=replace(record.takedown, unsent=why))
+
+
+def sent(record: Deployment, down: Takedown, name: str, seen: Seen) -> Deployment:
+    """A signal arrived; after a failure its time to take effect begins only now."""
+    if not down.unsent:
+        return record
+    kill_at = seen.now.mono if name == "KILL" else down.kill_at
+    went = replace(record, takedown=replace(down, unsent="", stuck=False, kill_at=kill_at))
+    return went.at(State.STOPPING, down.why, seen.now.wall) if down.stuck else went
 
 
 def with_down(
@@ -264,6 +281,8 @@ def finish(record: Deployment, step: Step, outcome: Outcome, seen: Seen, jitter:
             return evidenced(record, kind, outcome, seen)
         case Abort() if record.fault is not None:
             return replace(record, fault=replace(record.fault, abort_tried=outcome.aborted, abort_at=seen.now.mono))
+        case Signal(name=name) if record.takedown is not None:
+            return sent(record, record.takedown, name, seen)
         case Sweep() if record.takedown is not None:
             return replace(record, shared=(), takedown=replace(record.takedown, swept=True))
         case Remove():

@@ -31,7 +31,7 @@ from agent.action.record import RESTING, Deployment, State
 from agent.action.release import members
 from agent.action.seen import Seen, Upkeep, Worn
 from agent.action.store import Event, Store, StoreTrouble
-from agent.action.transition import Outcome, finish, intend, look
+from agent.action.transition import Outcome, failed, finish, intend, look
 from agent.clock import Clock
 from agent.container.port import ContainerView, Runtime
 from agent.daemon.observe import Observer
@@ -204,6 +204,7 @@ class Loop:
         try:
             outcome = await self._do(step, seen)
         except RuntimeTrouble as error:
+            await self._save(failed(self.record, step, error.text))
             await self._tell(before, replace(step, why=f"{step.why}: {error.text}"), seen)
             return RETRY_S
         if outcome is None or (isinstance(step, WORD_ONLY) and wishes != self._wishes):

@@ -226,6 +226,32 @@ async def test_a_kill_over_a_removal_that_hangs_begins_nothing_new(tmp_path: Pat
     await stage.leave()
 
 
+async def test_a_kill_that_cannot_be_sent_is_no_process_that_cannot_die(tmp_path: Path) -> None:
+    """The Engine refuses it: said with its words, tried again, and once it arrives the new generation comes."""
+    stage = await started(tmp_path)
+    assert stage.agent is not None
+    runtime = stage.agent.fleet.loops["demo"]._rooms.runtime
+    sound, tries = runtime.signal, []
+
+    async def refuse(container_id: str, name: str) -> None:
+        tries.append(name)
+        raise RuntimeTrouble(action=f"send {name}", why="the runtime has no such task")
+
+    runtime.signal = refuse  # type: ignore[method-assign]
+    await stage.ask(lambda f: f.ask("demo", "restart", lambda one: commands.restart(one, None, 0.0), "a test"))
+    await stage.run(lambda: stage.state() is State.QUARANTINED)
+    assert "the runtime has no such task" in stage.told()
+    assert "reboot" not in stage.told()
+    assert tries.count("KILL") > 2
+    before = len(tries)
+    await turns(stage, 60)
+    assert 2 < len(tries) - before < 10, "now and then"
+    runtime.signal = sound  # type: ignore[method-assign]
+    await stage.run(stage.runs(generation=2))
+    assert stage.creates() == 2
+    await stage.leave()
+
+
 async def test_an_engine_that_hangs_over_one_container_is_told_and_waited_for(tmp_path: Path) -> None:
     """It answers nothing about it in the middle of its end: bounded, told, and taken up where it was."""
     stage = await started(tmp_path)
