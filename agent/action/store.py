@@ -26,7 +26,7 @@ class Event:
     at: float
     slug: str
     kind: str
-    """`state`, `step`, `blind`, `operation`, `agent`."""
+    """`state`, `step`, `wear`, `blind`, `operation`, `agent`."""
     text: str
     data: Mapping[str, Any] = field(default_factory=dict)
     seq: int = 0

@@ -229,7 +229,11 @@ class Loop:
             await self._event("container", adopted.note, {})
         seen = replace(seen, container=adopted.container, leftovers=adopted.leftovers)
         seen = await self._see_more(seen, adopted.container)
+        before = self.record.restart_waits
         await self._save(look(self.record, seen, self._elapsed(now.mono)))
+        if self.record.wearing is not None and self.record.restart_waits not in ("", before, "plan", "person"):
+            waits = f"{self.record.wearing.why}, so a restart waits: {seen.window}"
+            await self._event("wear", waits, {"reason": self.record.restart_waits})
         return seen
 
     async def _see_more(self, seen: Seen, container: ContainerView | None) -> Seen:

@@ -40,6 +40,7 @@ def test_an_engine_that_leaks_serves_on_until_the_window_opens(tmp_path: Path) -
             assert (waits["state"], waits["generation"]) == ("busy", 1)
             assert rig.value("recipe_agent_restart_waits", recipe="leaks", reason="memory") == 1
             assert "restart waits" in rig.ok("status", "leaks").out
+            assert [event["data"] for event in rig.events("leaks") if event["kind"] == "wear"] == [{"reason": "memory"}]
             rig.until("leaks", "stopping", within=60)
             assert time.time() % 60 < 12, "the window was not open"
             wait_for(lambda: "for 1 client connection" in rig.status("leaks")["step"], "the drain to say for how many")
