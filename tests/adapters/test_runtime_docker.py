@@ -214,15 +214,16 @@ async def test_a_pull_of_what_is_not_there_says_why(runtime: DockerRuntime, lab_
 
 async def test_a_frozen_engine_costs_one_call_its_deadline(own_engine: Engine) -> None:
     images.busybox(own_engine, IMAGE)
-    runtime = DockerRuntime(own_engine.docker_host, timeout_s=1)
+    runtime, hasty = DockerRuntime(own_engine.docker_host), DockerRuntime(own_engine.docker_host, timeout_s=1)
     view = await run(runtime, spec())
     os.kill(own_engine.pid, signal.SIGSTOP)
     begun = time.monotonic()
     with pytest.raises(RuntimeSilent):
-        await runtime.list()
+        await hasty.list()
     assert time.monotonic() - begun < 3
     os.kill(own_engine.pid, signal.SIGCONT)
     assert [found.id for found in await runtime.list()] == [view.id]
+    await hasty.close()
     await runtime.close()
 
 

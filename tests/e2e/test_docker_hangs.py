@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,14 +19,16 @@ from tests.lab import holdup, images
 from tests.lab.engine import Engine
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(150)]
-SHORT = {"release": 6}
+SHORT = {"release": 8}
+ANSWER_S = 3
+"""How long the agent waits for an answer: a busy machine's Engine takes a second or two."""
 
 
 @contextmanager
 def host(folder: Path, engine: Engine, socket: Path | None = None) -> Iterator[Rig]:
-    """A rig whose Engine may take a second and a half to answer."""
+    """A rig that does not wait long for its Engine."""
     rig = Rig(folder, engine)
-    rig.site["docker"] = {"host": f"unix://{socket or engine.socket}", "timeout_s": 1.5}
+    rig.site["docker"] = {"host": f"unix://{socket or engine.socket}", "timeout_s": ANSWER_S}
     try:
         rig.start()
         yield rig
@@ -47,16 +49,6 @@ def full_id(rig: Rig, slug: str) -> str:
     return line.split()[0]
 
 
-def sentence(rig: Rig, slug: str, words: str) -> Callable[[], str]:
-    """What it says once it says these words."""
-
-    def said() -> str:
-        one = rig.status(slug)
-        return next((one[key] for key in ("why", "step") if words in one[key]), "")
-
-    return said
-
-
 def test_a_container_that_the_engine_hangs_over_costs_the_others_nothing(simulated: Engine, tmp_path: Path) -> None:
     """Its OCI runtime does not come back: listed, neither inspected nor removed. Bounded, named, never doubled, and
     the restart goes on by itself when the Engine does."""
@@ -69,7 +61,7 @@ def test_a_container_that_the_engine_hangs_over_costs_the_others_nothing(simulat
             where = ask(rig, "hung", "restart")
             rig.until("hung", "quarantined", within=40)
             print(f"named after {time.monotonic() - began:.1f} s: {rig.status('hung')['why']}")
-            assert "Docker gave no answer within 1.5 s" in rig.status("hung")["why"]
+            assert f"Docker gave no answer within {ANSWER_S} s" in rig.status("hung")["why"]
             assert "restart Docker or reboot the host" in rig.status("hung")["why"]
             assert rig.api(where)["state"] == "failed"
             looked = rig.status("beside")["looked"]
@@ -83,6 +75,7 @@ def test_a_container_that_the_engine_hangs_over_costs_the_others_nothing(simulat
         assert rig.status("hung")["restarts"] == 0
 
 
+@pytest.mark.long
 def test_a_removal_that_is_not_answered_is_bounded_named_and_asked_for_again(simulated: Engine, tmp_path: Path) -> None:
     """`docker rm` alone hangs, over a fault: everything else of the Engine answers."""
     with (
