@@ -43,6 +43,9 @@ HOST: list[tuple[str, dict[str, Any]]] = [
                        "9/udp": [{"HostIp": "::1", "HostPort": "8"}]}}),
     ("volumes: [./m:/m:ro, ~/c:/c, cache:/d, {type: bind, source: ../x, target: /x, read_only: true}]",
      {"Binds": ["/srv/My.Project/m:/m:ro", "/home/a/c:/c", "myproject_cache:/d", "/srv/x:/x:ro"]}),
+    ("volumes: [{type: bind, source: /a, target: /b, read_only: true, bind: {create_host_path: false}},"
+     " {type: bind, source: /c, target: /d, bind: {create_host_path: true}}]",
+     {"Binds": ["/c:/d"], "Mounts": [{"Type": "bind", "Source": "/a", "Target": "/b", "ReadOnly": True}]}),
     ("volumes: [{type: tmpfs, target: /t, tmpfs: {size: 64, mode: 511}}]",
      {"Mounts": [{"Type": "tmpfs", "Target": "/t", "TmpfsOptions": {"SizeBytes": 64, "Mode": 511}}]}),
     ("deploy: {resources: {limits: {cpus: '1.5', memory: 1g, pids: 9}, reservations: {memory: 1m}}}",

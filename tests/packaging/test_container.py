@@ -83,14 +83,15 @@ class Host:
         context = Context({"DOCKER_GID": str(self.engine.socket.stat().st_gid)}, cwd=str(REPOSITORY))
         body = launch("recipe-agent", service, Project(document, context)).body
         here = {
-            "/var/run/docker.sock": f"{self.engine.socket}:/var/run/docker.sock",
-            "/var/lib/recipe-agent": f"{self.folder}/state:{self.folder}/state",
-            "/var/cache/recipe-agent": f"{self.folder}/cache:{self.folder}/cache",
-            "/etc/recipe-agent": f"{self.folder}/etc:/etc/recipe-agent:ro",
+            "/var/run/docker.sock": (str(self.engine.socket), "/var/run/docker.sock"),
+            "/var/lib/recipe-agent": (str(self.folder / "state"),) * 2,
+            "/var/cache/recipe-agent": (str(self.folder / "cache"),) * 2,
+            "/etc/recipe-agent": (str(self.folder / "etc"), "/etc/recipe-agent"),
         }
-        binds = [here[one.split(":")[0]] for one in body["HostConfig"]["Binds"] if one.split(":")[0] in here]
-        assert len(binds) == len(here)
-        body["HostConfig"] |= {"Binds": binds, "RestartPolicy": None, **changed}
+        given = [one for one in body["HostConfig"]["Mounts"] if one["Source"] in here]
+        assert len(given) == len(here)
+        mounts = [one | dict(zip(("Source", "Target"), here[one["Source"]], strict=True)) for one in given]
+        body["HostConfig"] |= {"Mounts": mounts, "RestartPolicy": None, **changed}
         return body | {"Image": IMAGE}
 
     @contextmanager

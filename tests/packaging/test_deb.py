@@ -145,10 +145,13 @@ def test_another_python_restarts_the_agent(machine: Machine) -> None:
     """As when the host moves to the next release: compiled for it, running with it, and the engine runs on."""
     before, engine = main_pid(machine), engine_pid(machine)
     machine.run("find", HOME, "-name", "*.pyc", "-delete")
+    old = f"{HOME}/lib/python3.12/site-packages/agent/__pycache__"  # of a release between the two
+    shell(machine, f"mkdir {old} && touch {old}/errors.cpython-312.pyc")
     machine.run("dpkg-trigger", "--by-package=python3-minimal", "/usr/bin/python3")
     machine.run("dpkg", "--configure", "--pending")
     assert main_pid(machine) != before
     assert len(machine.run("find", HOME, "-name", "*.pyc").split()) > 500
+    assert machine.run("find", HOME, "-name", "*-312.pyc") == ""
     assert engine_pid(machine) == engine
     assert until(lambda: state(machine) == "ready")
 

@@ -49,7 +49,7 @@ def _short(spec: str, project: Project) -> str:
 def _long(volume: Mapping[str, Any], project: Project) -> Iterator[str]:
     kind, source = text(volume.get("type")), text(volume.get("source"))
     target = text(volume.get("target"))
-    if kind == "bind" and not _options(volume, "bind", "create_host_path"):
+    if kind == "bind" and not _options(volume, "bind", "create_host_path") and not _must_be_there(volume):
         yield from ("-v", f"{project.path(source)}:{target}" + (":ro" if volume.get("read_only") else ""))
         return
     fields = [f"type={kind}", f"target={target}"]
@@ -58,6 +58,12 @@ def _long(volume: Mapping[str, Any], project: Project) -> Iterator[str]:
     if volume.get("read_only"):
         fields.append("readonly")
     yield from ("--mount", record([*fields, *_fields(volume)]))
+
+
+def _must_be_there(volume: Mapping[str, Any]) -> bool:
+    """A folder that the Engine may not make: what `-v` makes, `--mount` refuses."""
+    options = volume.get("bind")
+    return isinstance(options, Mapping) and options.get("create_host_path") is False
 
 
 def _named(kind: str, source: str, project: Project) -> str:
