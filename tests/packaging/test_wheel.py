@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -69,18 +70,27 @@ def test_its_programs_are_named(wheel: Path) -> None:
     assert "recipe-agent-engine = agent.adapters.process_launcher:main" in text
 
 
+def apart() -> dict[str, str]:
+    """The environment without the lab's PYTHONPATH, which would show the checkout to whatever is run."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+
+
 def environment(folder: Path, wheel: Path, *options: str) -> Path:
     """The programs of a new environment that the wheel was installed into, and nothing else of this checkout."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     pip = (sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "--disable-pip-version-check")
-    done = subprocess.run([*pip, "install", "--no-index", *options, wheel], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*pip, "install", "--no-index", *options, wheel], env=apart(), capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     return folder / "bin"
 
 
 def said(program: Path, *words: str) -> str:
     """What it prints, run from a folder that is not the checkout's."""
-    done = subprocess.run([program, *words], capture_output=True, text=True, check=False, cwd=program.parent)
+    done = subprocess.run(
+        [program, *words], env=apart(), capture_output=True, text=True, check=False, cwd=program.parent
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
