@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,18 @@ async def test_looks_that_hang_are_unknown_and_bounded_in_number() -> None:
     async with asyncio.timeout(5):
         while isinstance(await aside.look(lambda: Known(2, AT)), Unknown):
             await asyncio.sleep(0.01)
+
+
+async def test_many_looks_at_one_moment_all_get_their_turn() -> None:
+    """Forty deployments look at one second: none is refused for the others."""
+    aside = Aside("/proc", most=4)
+    found = await asyncio.gather(*(aside.look(lambda at=at: slow(at)) for at in range(40)))  # type: ignore[misc]
+    assert found == [Known(at, AT) for at in range(40)]
+
+
+def slow(number: int) -> Known[int]:
+    time.sleep(0.01)
+    return Known(number, AT)
 
 
 PROGRAM = """

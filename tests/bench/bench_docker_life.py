@@ -22,6 +22,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -190,10 +191,10 @@ def moment(container: Mapping[str, Any]) -> float:
 def steps(events: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
     """By step: seconds since what was told before it, which is how long it took."""
     found: dict[str, list[float]] = {}
-    times = [datetime.fromisoformat(event["at"]).timestamp() for event in events]
-    for event, before, at in zip(events[1:], times, times[1:], strict=True):
+    for before, event in pairwise(events):
         if event["kind"] == "step":
-            found.setdefault(event["data"]["step"], []).append(at - before)
+            took = datetime.fromisoformat(event["at"]) - datetime.fromisoformat(before["at"])
+            found.setdefault(event["data"]["step"], []).append(took.total_seconds())
     return found
 
 
