@@ -28,8 +28,9 @@ SIMULATOR = REPOSITORY / "tests" / "lab" / "simulator"
 SIMULATOR_HOME = "/opt/lab"
 PATH = "ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-# How recipes start an engine: `vllm serve …`, `python3 -m sglang.launch_server …`; the words for the simulator.
-VLLM, SGLANG = (), ("sglang.launch_server",)
+# How recipes start an engine (`vllm serve …`, `python3 -m sglang.launch_server …`, `llama-server …`), as the simulator
+# wants to hear it.
+VLLM, SGLANG, LLAMACPP = (), ("sglang.launch_server",), ("llama-server",)
 
 # Parts of Python's library that no engine needs; they are two thirds of its weight.
 UNUSED = re.compile(
@@ -192,6 +193,7 @@ def _add_simulator(image: Image, source: Path) -> None:
     for path in _sources(source):
         image.file(path, f"{SIMULATOR_HOME}/simulator/{path.relative_to(source)}")
     image.text("/usr/local/bin/vllm", _launcher(*VLLM), 0o755)
+    image.text("/usr/local/bin/llama-server", _launcher(*LLAMACPP), 0o755)
     for name, content in {"__init__": "", "launch_server": _launcher(*SGLANG)}.items():
         image.text(f"{_library()}/sglang/{name}.py", content)
 

@@ -58,8 +58,9 @@ def test_the_simulators_image_holds_a_whole_python(lab_engine: Engine) -> None:
     [
         ("vllm", ("serve", "/models/m", "--host", "0.0.0.0", "--port", "8095")),
         ("python3", ("-m", "sglang.launch_server", "--model-path", "/models/m", "--host", "0.0.0.0", "--port", "8095")),
+        ("llama-server", ("-m", "/models/m.gguf", "--host", "0.0.0.0", "--port", "8095")),
     ],
-    ids=["vLLM", "SGLang"],
+    ids=["vLLM", "SGLang", "llama.cpp"],
 )
 def test_an_engine_starts_as_recipes_start_it(lab_engine: Engine, entrypoint: str, words: tuple[str, ...]) -> None:
     """With the recipe's own words, a PYTHONPATH of its own, and a port that answers on loopback."""

@@ -21,7 +21,7 @@ _FLAGS = ["--enable-metrics", "--context-length", "524288"]
 @pytest.fixture
 def sim(tmp_path: Path) -> Iterator[Simulator]:
     """An SGLang of the test's own."""
-    with start(tmp_path, *_FLAGS, sglang=True) as running:
+    with start(tmp_path, *_FLAGS, engine="sglang") as running:
         assert until(lambda: "The server is fired up and ready to roll!" in running.log())
         yield running
 
@@ -87,7 +87,7 @@ def test_a_forgotten_request_goes_on_and_only_abort_all_ends_it(sim: Simulator) 
 
 
 def test_a_stalled_batch_is_ended_by_the_watchdog(tmp_path: Path) -> None:
-    with start(tmp_path, *_FLAGS, "--watchdog-timeout", "40", sglang=True) as sim, sim.client(max_tokens=99_999):
+    with start(tmp_path, *_FLAGS, "--watchdog-timeout", "40", engine="sglang") as sim, sim.client(max_tokens=99_999):
         assert until(lambda: computed(sim, "decode") > 0)
         sim.fault("stall")
         assert sim.wait() == -signal.SIGKILL
@@ -107,12 +107,12 @@ def test_sigterm_drains_without_limit(sim: Simulator) -> None:
 
 
 def test_metrics_are_there_only_where_they_were_asked_for(tmp_path: Path) -> None:
-    with start(tmp_path, sglang=True) as sim:
+    with start(tmp_path, engine="sglang") as sim:
         assert sim.get("/metrics")[0] == 404
 
 
 def test_a_start_shows_its_pace_in_sglangs_words(tmp_path: Path) -> None:
-    with start(tmp_path, "--tp", "2", wait=False, sglang=True, SIM_START_S="60") as sim:
+    with start(tmp_path, "--tp", "2", wait=False, engine="sglang", SIM_START_S="60") as sim:
         assert until(lambda: "Load weight begin" in sim.log())
         assert sim.get("/health")[0] == REFUSED
         assert until(lambda: "The server is fired up and ready to roll!" in sim.log())
@@ -125,7 +125,7 @@ def test_a_start_shows_its_pace_in_sglangs_words(tmp_path: Path) -> None:
 
 
 def test_a_failed_start_ends_the_whole_tree(tmp_path: Path) -> None:
-    with start(tmp_path, wait=False, sglang=True, SIM_FAULT="start_fail:truncated_weights") as sim:
+    with start(tmp_path, wait=False, engine="sglang", SIM_FAULT="start_fail:truncated_weights") as sim:
         assert sim.wait() == -signal.SIGKILL
         assert "Scheduler hit an exception: Traceback" in sim.log()
         assert "incomplete metadata, file not fully covered" in sim.log()

@@ -42,6 +42,9 @@ class Refused(Exception):
 class Reader:
     """Reads bodies of both endpoints as this launch allows."""
 
+    most_of_a_completion: int | None = 16
+    """Tokens of a completion that does not say how many it wants; None: as many as there is room for."""
+
     def __init__(self, launch: Launch, settings: Settings) -> None:
         self.launch = launch
         self.settings = settings
@@ -56,7 +59,9 @@ class Reader:
         self._check_model(body.get("model") or self.launch.names[0])
         asked = self._prompts(body, chat=chat)
         longest = max(p.tokens for p in asked)
-        limit = body.get("max_completion_tokens") or body.get("max_tokens") or (None if chat else 16)
+        limit = (
+            body.get("max_completion_tokens") or body.get("max_tokens") or (None if chat else self.most_of_a_completion)
+        )
         room = self.launch.max_model_len - longest
         options = body.get("stream_options") or {}
         return Ask(

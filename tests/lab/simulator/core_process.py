@@ -154,7 +154,7 @@ class EngineCore:
         self.orders.refresh = False
         self.last_word = self.world.clock.now()
         report, gauges = asdict(self.scheduler.take_report()), self._gauges()
-        self.dialect.steps(self.log, report, gauges)
+        self.dialect.steps(self.log, report, gauges, self.scheduler.take_crowd())
         self.line.say(stats=report, gauges=gauges)
 
     def _beat_due(self) -> bool:
@@ -167,6 +167,7 @@ class EngineCore:
         return {
             "running": len(self.scheduler.running),
             "decoding": sum(1 for request in self.scheduler.running if request.generated),
+            "longest": max((r.computed for r in self.scheduler.running), default=0),
             "waiting": len(self.scheduler.waiting),
             "usage": 0.0 if flat else pool.usage,
             "used": 0 if flat else pool.used * block,

@@ -9,6 +9,7 @@ from .clock import Clock
 from .faults import Board
 from .flags import Launch
 from .log import Log
+from .sequences import Crowd
 from .settings import Settings
 
 
@@ -71,5 +72,5 @@ class Dialect(Protocol):
     def drained(self, log: Log) -> None:
         """What was asked for is done; the process ends."""
 
-    def steps(self, log: Log, report: dict[str, Any], gauges: dict[str, Any]) -> None:
-        """Some steps are done: whatever the scheduler itself logs about them."""
+    def steps(self, log: Log, report: dict[str, Any], gauges: dict[str, Any], crowd: Crowd) -> None:
+        """Some steps are done, for these requests: whatever the scheduler itself logs about them."""

@@ -59,6 +59,7 @@ class EngineClient:
         self.frozen_gauges = False
         self.heard = 0.0
         self.hang_up_delay = 0.0
+        self.notices: Callable[[Sequence], bool] = lambda _sequence: True
         self._lost_sight: list[Sequence] = []
         self.started = asyncio.Event()
         self.on_death: Callable[[], None] = lambda: None
@@ -135,7 +136,7 @@ class EngineClient:
         """The client of a sequence has gone: normally it is aborted, and no counter tells."""
         if sequence.id not in self.sequences:
             return
-        if self.hang_up_delay and sequence.client:
+        if self.hang_up_delay and (sequence.client or not self.notices(sequence)):
             sequence.client = False
             asyncio.get_running_loop().call_later(self.clock.real(self.hang_up_delay), self.hung_up, sequence)
             return
@@ -144,6 +145,7 @@ class EngineClient:
         if burning and not self.ledger.forgetful:
             return
         del self.sequences[sequence.id]
+        self.ledger.left(sequence)
         if burning:
             self._lost_sight.append(sequence)
             return

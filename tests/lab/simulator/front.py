@@ -17,12 +17,20 @@ class Front(Protocol):
 
     world: World
     books: Books
+    early: bool
+    """Whether the port answers while the engine starts; else it refuses until all is ready."""
 
     def begin(self) -> None:
         """What it says before it starts a scheduler. Raises StartFailure."""
 
     def listening(self) -> None:
         """What it says when the port is taken and the schedulers are to be started."""
+
+    def refused(self, error: Exception) -> int:
+        """It cannot even try (a StartFailure, or the port's OSError): what it says, and its exit code."""
+
+    def interrupted(self, engine: EngineClient) -> int | None:
+        """SIGTERM before it serves: its exit code, None where it goes on."""
 
     def site(self, engine: EngineClient, control: Control | None) -> Site:
         """Its routes, with the control's where there is no port apart."""

@@ -19,6 +19,12 @@ from pathlib import Path
 from typing import Any
 
 _PACKAGE = Path(__file__).resolve().parent
+PROGRAMS = {
+    "vllm": ("serve", "sim"),
+    "sglang": ("sglang.launch_server", "--model-path", "sim"),
+    "llamacpp": ("llama-server", "-m", "sim.gguf"),
+}
+"""How each engine's simulator is started, before its flags."""
 REFUSED = 0  # the status of a request that found nobody
 
 
@@ -84,8 +90,10 @@ class Simulator:
         return [int(pid) for pid in listing.read_text().split()] if listing.exists() else []
 
     def value(self, name: str, **labels: str) -> float:
-        """A series of vllm:`name` or sglang:`name` whose labels include these; NaN where there is none."""
-        for found in re.finditer(rf"^(?:vllm|sglang):{name}{{(.*)}} (\S+)$", self.get("/metrics")[1], re.MULTILINE):
+        """A series of `name` (vllm:, sglang:, llamacpp:) whose labels include these; NaN where there is none."""
+        for found in re.finditer(
+            rf"^(?:vllm|sglang|llamacpp):{name}(?:{{(.*)}})? (\S+)$", self.get("/metrics")[1], re.MULTILINE
+        ):
             if all(f'{k}="{v}"' in found[1] for k, v in labels.items()):
                 return float(found[2])
         return float("nan")
@@ -128,9 +136,9 @@ def stream(connection: socket.socket) -> list[str]:
 
 @contextlib.contextmanager
 def start(
-    folder: Path, *flags: str, wait: bool = True, sglang: bool = False, **environment: str
+    folder: Path, *flags: str, wait: bool = True, engine: str = "vllm", **environment: str
 ) -> Iterator[Simulator]:
-    """`vllm serve sim FLAGS`, or SGLang, in fast time, for as long as the block lasts.
+    """`vllm serve sim FLAGS` (or the engine of that name) in fast time, for as long as the block lasts.
 
     `environment` overrides what is set here; with `wait=False` it is not waited for until it is ready.
     """
@@ -138,8 +146,7 @@ def start(
     log = folder / f"vllm-{port}.log"
     env = {"PATH": os.environ.get("PATH", ""), "PYTHONPATH": str(_PACKAGE.parent), "PYTHONUNBUFFERED": "1",
            "SIM_SCALE": "0.01", "SIM_START_S": "20", "SIM_BOOT_S": "1", **environment}  # fmt: skip
-    words = ["sglang.launch_server", "--model-path", "sim"] if sglang else ["serve", "sim"]
-    command = [sys.executable, "-m", "simulator", *words, "--port", str(port), *flags]
+    command = [sys.executable, "-m", "simulator", *PROGRAMS[engine], "--port", str(port), *flags]
     with log.open("wb") as out:
         process = subprocess.Popen(command, env=env, stdout=out, stderr=out, stdin=subprocess.DEVNULL)
     simulator = Simulator(process, port, log)

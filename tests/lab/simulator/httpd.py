@@ -45,7 +45,7 @@ class Reply:
     def head(self, status: int, headers: dict[str, str]) -> None:
         """Status line and headers; the access log has its line from here on."""
         self.status = status
-        base = {"date": formatdate(usegmt=True), "server": "uvicorn", **headers, "vary": "Origin"}
+        base = {**self.connection.site.headers(), **headers}
         if not self.connection.keep:
             base["connection"] = "close"
         lines = "".join(f"{k}: {v}\r\n" for k, v in base.items())
@@ -98,12 +98,20 @@ class Reply:
 Handler = Callable[[Request, Reply], Awaitable[None]]
 
 
-class Site:
-    """A handler with all its connections."""
+def uvicorn() -> dict[str, str]:
+    """What uvicorn says with every answer."""
+    return {"date": formatdate(usegmt=True), "server": "uvicorn", "vary": "Origin"}
 
-    def __init__(self, handler: Handler, *, access_log: bool = True) -> None:
+
+class Site:
+    """A handler with all its connections; `headers` gives what every answer has."""
+
+    def __init__(
+        self, handler: Handler, *, access_log: bool = True, headers: Callable[[], dict[str, str]] = uvicorn
+    ) -> None:
         self.handler = handler
         self.access_log = access_log
+        self.headers = headers
         self.connections: set[Connection] = set()
         self.closing = False
 

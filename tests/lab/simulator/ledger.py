@@ -62,6 +62,7 @@ class Sequence:
     last_at: float = 0.0
     tokens: int = 0
     client: bool = True
+    streamed: bool = False
 
 
 class Books(Protocol):
@@ -84,6 +85,9 @@ class Books(Protocol):
 
     def aborted(self, sequence: Sequence) -> None:
         """The scheduler aborted a sequence."""
+
+    def left(self, sequence: Sequence) -> None:
+        """A client hung up, and its sequence is given up."""
 
 
 class Ledger:
@@ -129,6 +133,9 @@ class Ledger:
     def aborted(self, sequence: Sequence) -> None:
         """The scheduler said that it aborted this one; a client that hung up is never booked."""
         self.metrics.count("request_success", sequence.rank, finished_reason="abort")
+
+    def left(self, sequence: Sequence) -> None:
+        """A client that hung up leaves no trace."""
 
     def _finished(self, sequence: Sequence, output: Output) -> None:
         decode = sequence.last_at - sequence.first_at

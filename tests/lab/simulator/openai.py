@@ -42,9 +42,13 @@ class OpenAI:
             with self._running(ask) as sequences:
                 await (self._stream(ask, sequences, reply) if ask.stream else self._whole(ask, sequences, reply))
         except Refused as refused:
-            reply.error(refused.status, refused.message, refused.kind, refused.param)
+            self.refuse(reply, refused)
         except EngineDead as dead:
             reply.error(500, str(dead), "InternalServerError")
+
+    def refuse(self, reply: Reply, refused: Refused) -> None:
+        """An error as OpenAI's API words it."""
+        reply.error(refused.status, refused.message, refused.kind, refused.param)
 
     @contextmanager
     def _running(self, ask: Ask) -> Iterator[list[Sequence]]:
@@ -59,6 +63,7 @@ class OpenAI:
             for place, prompt in enumerate(p for p in ask.prompts for _ in range(ask.n)):
                 name = f"{ask.id}-{place}-{secrets.token_hex(4)}"
                 sequences.append(self.engine.add(name, prompt, Limits(ask.max_tokens, ask.stops_at, ask.n)))
+                sequences[-1].streamed = ask.stream
             yield sequences
         finally:
             self.in_flight -= 1
@@ -70,11 +75,11 @@ class OpenAI:
         try:
             if ask.chat:
                 for place in range(len(sequences)):
-                    await reply.event(_dump(self._chunk(ask, place, {"role": "assistant", "content": ""}, None)))
-            async for place, output, start in _merge(sequences):
-                await reply.event(_dump(self._piece(ask, place, output, start, sequences)))
+                    await reply.event(dump(self._chunk(ask, place, {"role": "assistant", "content": ""}, None)))
+            async for place, output, start in merge(sequences):
+                await reply.event(dump(self._piece(ask, place, output, start, sequences)))
             if ask.usage:
-                await reply.event(_dump({**self._base(ask, chunk=True), "choices": [], "usage": _usage(ask, sequences),
+                await reply.event(dump({**self._base(ask, chunk=True), "choices": [], "usage": _usage(ask, sequences),
                                    "system_fingerprint": self.fingerprint}))  # fmt: skip
         except EngineDead as dead:
             error = {"message": str(dead), "type": "InternalServerError", "param": None, "code": 500}
@@ -106,7 +111,7 @@ class OpenAI:
 
     async def _whole(self, ask: Ask, sequences: list[Sequence], reply: Reply) -> None:
         reasons = [""] * len(sequences)
-        async for place, output, _ in _merge(sequences):
+        async for place, output, _ in merge(sequences):
             reasons[place] = output.reason
         choices = [self._choice(ask, place, s, reasons[place]) for place, s in enumerate(sequences)]
         usage = {**_usage(ask, sequences), "prompt_tokens_details": None, "completion_tokens_details": None}
@@ -130,7 +135,8 @@ class OpenAI:
         return {"index": place, "text": text, **tail, "prompt_logprobs": None, "prompt_token_ids": None}
 
 
-def _dump(value: dict[str, Any]) -> str:
+def dump(value: dict[str, Any]) -> str:
+    """An event's text."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
@@ -139,7 +145,7 @@ def _usage(ask: Ask, sequences: list[Sequence]) -> dict[str, int]:
     return {"prompt_tokens": prompt, "total_tokens": prompt + completion, "completion_tokens": completion}
 
 
-async def _merge(sequences: list[Sequence]) -> AsyncIterator[tuple[int, Output, int]]:
+async def merge(sequences: list[Sequence]) -> AsyncIterator[tuple[int, Output, int]]:
     """Outputs of all sequences as they come: place, output, tokens before it. Raises EngineDead."""
     starts = [0] * len(sequences)
     waiting = {asyncio.ensure_future(s.outputs.take()): place for place, s in enumerate(sequences)}

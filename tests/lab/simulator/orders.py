@@ -28,6 +28,7 @@ class Orders:
             "resume": self._resume,
             "sleep": self._sleep,
             "ask": self._ask,
+            "look": self._look,
             "forget": self._forget,
             "drop_all": self._drop_all,
         }
@@ -89,9 +90,17 @@ class Orders:
         asleep, paused = self.scheduler.asleep > 0, self.scheduler.pause != ""
         self._reply(message, {"asleep": asleep, "paused": paused}[message["what"]])
 
+    def _look(self, message: Message, _now: float) -> None:
+        """What runs, and how far it is."""
+        self._reply(message, [
+            {"id": r.id, "slot": r.slot, "task": r.task, "prompt": r.prompt, "cached": r.cached,
+             "computed": r.computed, "generated": r.generated, "most": r.max_tokens}
+            for r in self.scheduler.running
+        ])  # fmt: skip
+
     def _forget(self, message: Message, _now: float) -> None:
         self.scheduler.pool.forget()
         self._reply(message)
 
-    def _reply(self, message: Message, value: bool = True) -> None:
+    def _reply(self, message: Message, value: object = True) -> None:
         self.line.say(reply=message["token"], value=value)

@@ -6,7 +6,7 @@ import random
 from collections import deque
 
 from .blocks import BlockPool
-from .sequences import Output, Pause, Rates, Report, Request, Step
+from .sequences import Crowd, Output, Pause, Rates, Report, Request, Step
 
 
 class Scheduler:
@@ -23,9 +23,13 @@ class Scheduler:
         self.slow_prefill = 1.0
         self.report = Report()
         self._random = random.Random(seed)
+        self._taken = 0
+        self._begun: list[Request] = []
 
     def add(self, request: Request) -> None:
         """A request arrives."""
+        request.task = self._taken
+        self._taken += 1
         self.waiting.append(request)
 
     def find(self, request_id: str) -> Request | None:
@@ -80,6 +84,11 @@ class Scheduler:
         report, self.report = self.report, Report()
         return report
 
+    def take_crowd(self) -> Crowd:
+        """Who is here, and who has come since the last call."""
+        begun, self._begun = self._begun, []
+        return Crowd(list(self.running), begun)
+
     def _continue_running(self) -> list[tuple[Request, int]]:
         work: list[tuple[Request, int]] = []
         budget = self.rates.batch_tokens
@@ -99,13 +108,19 @@ class Scheduler:
             if self._blocks(request.prompt + request.generated) > self.pool.free:
                 return
             self.waiting.popleft()
+            request.slot = self._free_slot()
             self.running.append(request)
+            self._begun.append(request)
             self._hit_cache(request)
             request.scheduled = request.scheduled or now
             count = min(request.missing, budget)
             self._grow(request, request.computed + count)
             work.append((request, count))
             budget -= count
+
+    def _free_slot(self) -> int:
+        taken = {request.slot for request in self.running}
+        return next(slot for slot in range(len(taken) + 1) if slot not in taken)
 
     def _hit_cache(self, request: Request) -> None:
         """Take the cached prefix; at least one token is always computed."""

@@ -27,6 +27,10 @@ class Request:
     shared: list[int] = field(default_factory=list)
     preemptions: int = 0
     held: bool = False
+    slot: int = -1
+    """The place it has while it runs, the lowest that was free; the scheduler gives it."""
+    task: int = 0
+    """The how-many-th request it is."""
 
     @property
     def missing(self) -> int:
@@ -42,6 +46,14 @@ class Request:
     def limit(self) -> int:
         """How many tokens it generates at most."""
         return min(self.max_tokens, self.stops_at or self.max_tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class Crowd:
+    """Requests that run, and those that have begun to since the last time one asked; one may have ended already."""
+
+    running: Sequence[Request]
+    begun: Sequence[Request]
 
 
 @dataclass(frozen=True, slots=True)

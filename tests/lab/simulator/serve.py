@@ -8,14 +8,13 @@ import socket
 import sys
 from collections.abc import Awaitable
 
-from . import core_process, startfail
+from . import core_process
 from .control import Control
 from .engine_client import Core, EngineClient
 from .front import Front
 from .httpd import Site
 from .process import set_title
-
-_INTERRUPTED = 128 + signal.SIGINT  # a start is ended by KeyboardInterrupt, whichever signal asks
+from .startfail import StartFailure
 
 
 class Server:
@@ -29,6 +28,7 @@ class Server:
         self.engine = EngineClient(cores, front.world.clock, front.world.board, front.books)
         self.site: Site
         self.listener: asyncio.Server | None = None
+        self.serves = False
         self.ended = False
         self.finished: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self.tasks: list[asyncio.Task[None]] = []
@@ -55,13 +55,21 @@ class Server:
         if apart is not None:
             control = Site(self.control.handle, access_log=False)
             await loop.create_server(control.protocol, self.settings.control_host, apart)
+        if self.front.early:
+            await self._listen()
         await self.engine.started.wait()
         if self.engine.dead:
             return
-        self.site = self.front.site(self.engine, self.control if apart is None else None)
-        self.listener = await loop.create_server(self.site.protocol, sock=self.taken)
+        if not self.front.early:
+            await self._listen()
+        self.serves = True
         self.control.ready()
         await self.front.serving(self.engine)
+
+    async def _listen(self) -> None:
+        apart = self.settings.control_port is not None
+        self.site = self.front.site(self.engine, None if apart else self.control)
+        self.listener = await asyncio.get_running_loop().create_server(self.site.protocol, sock=self.taken)
 
     def close_port(self) -> None:
         """Refuse new connections."""
@@ -71,7 +79,7 @@ class Server:
     def _engine_died(self) -> None:
         if self.ended:
             return
-        if self.listener is None:
+        if not self.serves:
             self.ended = True
             self.engine.kill()
             self.finished.set_result(self.front.failed(self.engine))
@@ -83,12 +91,12 @@ class Server:
         """SIGTERM or SIGINT; a second one changes nothing."""
         if self.ended:
             return
-        self.ended = True
-        if self.listener is None:
-            self.engine.kill()
-            self.finished.set_result(_INTERRUPTED)
-        else:
+        if self.serves:
+            self.ended = True
             self._carry_out(self.front.asked(self))
+        elif (code := self.front.interrupted(self.engine)) is not None:
+            self.ended = True
+            self.finished.set_result(code)
 
     def _carry_out(self, end: Awaitable[int]) -> None:
         async def settle() -> None:
@@ -128,12 +136,8 @@ def serve(front: Front, title: str) -> int:
     control = Control(front.world.board, front.world.clock, front.world.settings.faults)
     try:
         taken, cores = _begin(front, control)
-    except startfail.StartFailure as failure:
-        startfail.tell(failure.message)
-        return 1
-    except OSError as error:
-        startfail.tell(f"OSError: [Errno {error.errno}] {error.strerror}")
-        return 1
+    except (StartFailure, OSError) as error:
+        return front.refused(error)
 
     async def life() -> int:
         return await Server(front, control, taken, cores).run()

@@ -9,6 +9,7 @@ from .dialect import Patience, World
 from .faults import Fault
 from .flags import Launch
 from .log import Log, traceback, write
+from .sequences import Crowd
 from .startfail import fail
 from .startup import Bar
 
@@ -122,7 +123,7 @@ class Sglang:
     def drained(self, log: Log) -> None:
         """It says nothing."""
 
-    def steps(self, log: Log, report: dict[str, Any], gauges: dict[str, Any]) -> None:
+    def steps(self, log: Log, report: dict[str, Any], gauges: dict[str, Any], crowd: Crowd) -> None:
         """A line per prefill result; one per 40 decode iterations is written by whoever counts them."""
         if report["prefills"]:
             log.note(

@@ -146,6 +146,9 @@ class SglangBooks:
     def aborted(self, sequence: Sequence) -> None:
         """Counted when the abort is sent."""
 
+    def left(self, sequence: Sequence) -> None:
+        """A client that hung up leaves no trace but its abort."""
+
     def abort_sent(self) -> None:
         """An abort goes to the schedulers, whether or not it finds anything."""
         self.families["num_aborted_requests"].inc(1, self._front())

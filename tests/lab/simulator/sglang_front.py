@@ -9,7 +9,7 @@ import signal
 from collections.abc import Awaitable
 from urllib.parse import parse_qs
 
-from . import sglang_flags
+from . import sglang_flags, startfail
 from .control import Control
 from .dialect import World
 from .engine_client import EngineClient, Limits
@@ -21,7 +21,6 @@ from .openai import OpenAI
 from .prompts import Prompt
 from .sglang import SglangLog
 from .sglang_books import SglangBooks
-from .startfail import check_model
 
 _HEALTH_S = 20.0
 _POLL_S = 1.0
@@ -31,6 +30,8 @@ _ABORT_S = 2.0
 
 class SglangFront:
     """`python -m sglang.launch_server`."""
+
+    early = False
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -51,7 +52,16 @@ class SglangFront:
         """Raises StartFailure."""
         if (fault := self.world.board.get("start_fail")) and fault.arg == "bad_flag":
             sglang_flags.parser_of_launches().error("unrecognized arguments: --no-such-flag")
-        check_model(self.world.launch, self.world.settings, self.world.board)
+        startfail.check_model(self.world.launch, self.world.settings, self.world.board)
+
+    def refused(self, error: Exception) -> int:
+        """A traceback."""
+        return startfail.refused(error)
+
+    def interrupted(self, engine: EngineClient) -> int | None:
+        """A start is ended by KeyboardInterrupt, whichever signal asks."""
+        engine.kill()
+        return 128 + signal.SIGINT
 
     def site(self, engine: EngineClient, control: Control | None) -> Site:
         """All routes."""

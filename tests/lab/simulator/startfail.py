@@ -75,6 +75,15 @@ def tell_server(failed: dict[int, int | None]) -> None:
     write(traceback(error) + "\n", sys.stderr)
 
 
+def refused(error: Exception) -> int:
+    """A traceback of the server's own before it has started anything; the exit code."""
+    if isinstance(error, StartFailure):
+        tell(error.message)
+    elif isinstance(error, OSError):
+        tell(f"OSError: [Errno {error.errno}] {error.strerror}")
+    return 1
+
+
 def tell(error: str) -> None:
     """A traceback of the server's own."""
     write(traceback(error) + "\n", sys.stderr)

@@ -8,6 +8,7 @@ from . import startfail
 from .dialect import Patience, World
 from .flags import Launch
 from .log import Log, traceback
+from .sequences import Crowd
 from .startup import Start
 
 _SHM = (
@@ -85,5 +86,5 @@ class Vllm:
         log.note("core.py:1666", "[shutdown] EngineCore: request processing complete; starting resource teardown")
         log.note("core.py:1499", "[shutdown] EngineCore: exiting busy loop")
 
-    def steps(self, log: Log, report: dict[str, Any], gauges: dict[str, Any]) -> None:
+    def steps(self, log: Log, report: dict[str, Any], gauges: dict[str, Any], crowd: Crowd) -> None:
         """The core logs no steps; the API server writes the periodic line."""

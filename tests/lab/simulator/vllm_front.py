@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Awaitable
 
 from . import cache_config, startfail
@@ -23,6 +24,8 @@ from .vllm_ending import VllmEnding
 class VllmFront:
     """`vllm serve`."""
 
+    early = False
+
     def __init__(self, world: World) -> None:
         self.world = world
         self.log = Log("APIServer")
@@ -41,6 +44,15 @@ class VllmFront:
         self.log.note("model.py:2152", f"Using max model len {launch.max_model_len}")
         text = f"Chunked prefill is enabled with max_num_batched_tokens={launch.batch_tokens}."
         self.log.note("scheduler.py:307", text)
+
+    def refused(self, error: Exception) -> int:
+        """A traceback."""
+        return startfail.refused(error)
+
+    def interrupted(self, engine: EngineClient) -> int | None:
+        """A start is ended by KeyboardInterrupt, whichever signal asks."""
+        engine.kill()
+        return 128 + signal.SIGINT
 
     def site(self, engine: EngineClient, control: Control | None) -> Site:
         """All routes."""
