@@ -14,6 +14,9 @@ from tests.lab.simulator.harness import REFUSED, Simulator, start, stream, until
 _LONG = ["--max-model-len", "524288", "--enable-server-load-tracking"]
 
 
+FLAGS_OF = {"vllm": (), "sglang": ("--enable-metrics",), "llamacpp": ("--metrics",)}
+
+
 @pytest.fixture
 def sim(tmp_path: Path) -> Iterator[Simulator]:
     """A simulator of the test's own."""
@@ -229,3 +232,47 @@ def test_what_is_no_fault_is_refused(sim: Simulator) -> None:
     assert sim.post("/sim/fault", {"kind": "flood"})[0] == 400
     assert sim.post("/sim/fault", {})[0] == 400
     assert sim.state()["faults"] == []
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "llamacpp"])
+def test_a_health_path_that_hangs_leaves_the_rest_alone(tmp_path: Path, engine: str) -> None:
+    with start(tmp_path, *FLAGS_OF[engine], engine=engine) as sim:
+        sim.fault("health_hang")
+        assert sim.get("/health", timeout=0.3)[0] == REFUSED
+        assert sim.get("/metrics")[0] == 200
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "llamacpp"])
+def test_counters_can_begin_anew(tmp_path: Path, engine: str) -> None:
+    counted = {"vllm": "generation_tokens_total", "sglang": "generation_tokens_total", "llamacpp": "n_decode_total"}
+    with start(tmp_path, *FLAGS_OF[engine], engine=engine) as sim:
+        sim.post("/v1/completions", {"prompt": "a", "max_tokens": 9})
+        assert until(lambda: sim.value(counted[engine]) >= 9)
+        sim.fault("counters_reset")
+        assert sim.value(counted[engine]) == 0
+
+
+def test_a_compiler_works_until_it_is_healed(sim: Simulator) -> None:
+    def names() -> set[str]:
+        return {Path(f"/proc/{pid}/comm").read_text().strip() for pid in sim.cores()}
+
+    sim.fault("compile")
+    assert until(lambda: "ptxas" in names())
+    sim.fault("clear", "compile")
+    assert "ptxas" not in names()
+
+
+def test_memory_is_taken_no_further_than_asked(sim: Simulator) -> None:
+    def peak() -> int:
+        status = Path(f"/proc/{sim.process.pid}/status").read_text()
+        return int(status.split("VmHWM:")[1].split()[0])
+
+    before = peak()
+    sim.fault("eat_memory", "32")
+    assert before + 30_000 < peak() < before + 60_000
+    assert sim.get("/health")[0] == 200
+
+
+def test_a_line_can_be_put_into_the_log(sim: Simulator) -> None:
+    sim.fault("say", "Failed to initialize NVML: Unknown Error")
+    assert "\nFailed to initialize NVML: Unknown Error\n" in sim.log()

@@ -83,6 +83,8 @@ class Api:
 
         With several API servers it was seen to stay 200 until the server ended.
         """
+        if self.board.get("health_hang"):
+            await asyncio.Event().wait()
         reply.send(503 if self.engine.dead and self.launch.data_parallel == 1 else 200)
 
     async def load(self, _request: Request, reply: Reply) -> None:

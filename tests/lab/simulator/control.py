@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,16 @@ from .clock import Clock
 from .engine_client import EngineClient
 from .faults import Board, Fault, UnknownFault, make, parse_many
 from .httpd import Handler, Reply, Request
+from .log import write
+from .process import child, set_title, wait_for
 
 _LOOK_S = 0.05  # real seconds between looks at the control file, and pieces of a leak
+
+
+def eat(most_mib: int) -> None:
+    """Take and keep memory, as much as that at most: a host without a limit shall survive it."""
+    kept = [bytearray(os.urandom(1 << 10) * (1 << 10)) for _ in range(most_mib)]
+    kept.clear()
 
 
 class Control:
@@ -29,6 +38,7 @@ class Control:
         self._leaked: list[bytes] = []
         self._leaking: asyncio.Task[None] | None = None
         self._serves = False
+        self._compiler = 0
         self._show_board()
 
     def attach(self, engine: EngineClient) -> None:
@@ -61,6 +71,9 @@ class Control:
         for name in gone:
             self.faults.pop(name, None)
         self._show_board()
+        if "compile" in gone and self._compiler:
+            wait_for(self._compiler)
+            self._compiler = 0
         if self.engine is not None and {"zombie_held", "zombie_burning"} & set(gone):
             self.engine.release_zombies()
         if self.engine is not None and "stale_gauge" in gone:
@@ -75,6 +88,14 @@ class Control:
             self._exit(int(fault.number(1)))
         if fault.kind == "leak":
             self._leaking = asyncio.create_task(self._leak(fault))
+        if fault.kind == "compile":
+            self._compile(fault)
+        if fault.kind == "counters_reset":
+            self.engine.ledger.anew()
+        if fault.kind == "eat_memory":
+            eat(int(fault.number(1024)))
+        if fault.kind == "say":
+            write(f"{fault.arg}\n")
         if fault.kind in {"exit0", "health_503_keepalive"}:
             self.keep_alive = self.keep_alive or fault.kind == "health_503_keepalive"
             self.engine.kill(int(fault.arg) if fault.arg else None)
@@ -84,6 +105,20 @@ class Control:
         while self.faults.get("leak") == fault:
             self._leaked.append(b"x" * int(fault.number(20) * 1e6 * _LOOK_S))
             await asyncio.sleep(_LOOK_S)
+
+    def _compile(self, fault: Fault) -> None:
+        """A child of the compiler's name, until the fault is healed."""
+
+        def life() -> None:
+            set_title(fault.arg or "ptxas")
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, signal.SIG_DFL)
+            while self.board.get("compile") and os.getppid() == server:
+                time.sleep(_LOOK_S)
+
+        server, self._compiler = os.getpid(), os.fork()
+        if self._compiler == 0:
+            child(life)
 
     def _exit(self, code: int) -> None:
         """End at once with this code; above 128 by the signal itself, which PID 1 of a container survives."""

@@ -86,6 +86,15 @@ class Family:
         spread.count += times
         spread.total += value * times
 
+    def anew(self) -> None:
+        """Every series of a counter or histogram at zero again; a gauge says what is, and stays."""
+        if self.kind == "gauge":
+            return
+        places = [*self.values, *self.distributions]
+        self.values, self.distributions, self.created = {}, {}, {}
+        for at in places:
+            self.touch(at)
+
     def render(self, *, created: bool = True) -> Iterator[str]:
         """The lines of this family, and of its `_created` sibling where the client writes one."""
         name = f"{self.name}_total" if self.kind == "counter" else self.name

@@ -31,6 +31,11 @@ KINDS: Mapping[str, str] = {
     "metrics_404": "GET /metrics answers 404",
     "metrics_hang": "GET /metrics never answers",
     "leak": "the server takes N MB of memory a real second and gives none back (arg, 20)",
+    "health_hang": "GET /health never answers",
+    "compile": "a compiler (arg: its name, ptxas) works beside the engine; what waits for it is a stall of its own",
+    "counters_reset": "counters begin anew, as after the engine restarted itself inside its container",
+    "eat_memory": "the server takes memory (arg: MiB at most, 1024) until the kernel's OOM killer ends it",
+    "say": "the server writes arg into its log",
     "stale_gauge": "after the last request was aborted the gauges keep their values until a new request comes",
 }
 ALIASES: Mapping[str, str] = {"zombie": "zombie_held", "shm_broadcast": "worker_hang"}

@@ -89,6 +89,9 @@ class Books(Protocol):
     def left(self, sequence: Sequence) -> None:
         """A client hung up, and its sequence is given up."""
 
+    def anew(self) -> None:
+        """Every counter begins at nothing."""
+
 
 class Ledger:
     """Books what the cores report."""
@@ -136,6 +139,11 @@ class Ledger:
 
     def left(self, sequence: Sequence) -> None:
         """A client that hung up leaves no trace."""
+
+    def anew(self) -> None:
+        """Counters and histograms; gauges stay."""
+        for family in self.metrics.families.values():
+            family.anew()
 
     def _finished(self, sequence: Sequence, output: Output) -> None:
         decode = sequence.last_at - sequence.first_at

@@ -29,15 +29,19 @@ class LlamaBooks:
 
     forgetful = False
 
-    def __init__(self) -> None:
+    def __init__(self, draft_tokens: int) -> None:
+        self.draft_tokens = draft_tokens
+        self._last_running = 0
+        self._steps = 0
+        self.anew()
+
+    def anew(self) -> None:
+        """Every counter at nothing."""
         self.prompt, self.prompt_cached, self.prompt_s = 0, 0, 0.0
         self.predicted, self.predicted_s = 0, 0.0
         self.decodes, self.busy, self.longest = 0, 0, 0
         self.drafts, self.drafted, self.accepted = 0, 0, 0
-        self.draft_tokens = 0
         self.prompt_pace, self.predicted_pace = Pace(), Pace()
-        self._last_running = 0
-        self._steps = 0
 
     def step(self, rank: int, stats: dict[str, Any]) -> None:
         """Every call of llama_decode, those of a prefill too."""

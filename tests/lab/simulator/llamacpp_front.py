@@ -38,8 +38,7 @@ class LlamaFront:
     def __init__(self, world: World) -> None:
         self.world = world
         self.log = LlamaLog("")
-        self.own = LlamaBooks()
-        self.own.draft_tokens = world.launch.spec_tokens
+        self.own = LlamaBooks(world.launch.spec_tokens)
         self.books: Books = self.own
         self.answered = 0.0
         self.born = int(time.time())
@@ -143,6 +142,8 @@ class LlamaFront:
 
     async def health(self, _request: Request, reply: Reply) -> None:
         """Whether the model is loaded; the loop is not asked."""
+        if self.world.board.get("health_hang"):
+            await asyncio.Event().wait()
         _json(reply, {"status": "ok"})
 
     async def _look(self) -> list[dict[str, Any]]:

@@ -149,6 +149,11 @@ class SglangBooks:
     def left(self, sequence: Sequence) -> None:
         """A client that hung up leaves no trace but its abort."""
 
+    def anew(self) -> None:
+        """Counters and histograms; gauges stay."""
+        for family in self.families.values():
+            family.anew()
+
     def abort_sent(self) -> None:
         """An abort goes to the schedulers, whether or not it finds anything."""
         self.families["num_aborted_requests"].inc(1, self._front())

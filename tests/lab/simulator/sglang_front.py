@@ -127,6 +127,8 @@ class SglangFront:
 
     async def health(self, _request: Request, reply: Reply) -> None:
         """A one-token request; any word of a scheduler within 20 s will do, and each look takes a second."""
+        if self.world.board.get("health_hang"):
+            await asyncio.Event().wait()
         if self.status in {"Starting", "Ending"}:
             reply.send(503)
             return
