@@ -133,6 +133,14 @@ def down(record: Deployment, reason: Reason, why: str, drain_s: float | None, no
 def fresh(record: Deployment, why: str, now: float) -> Deployment:
     """From rest to a new start: an older generation goes first; budget and faults are forgotten."""
     record = replace(
-        record, restarts=(), port_failures=0, fault=None, backoff_until=None, checked=None, imaged=None, healthy_s=0.0
+        record,
+        restarts=(),
+        port_failures=0,
+        start_stalls=0,
+        fault=None,
+        backoff_until=None,
+        checked=None,
+        imaged=None,
+        healthy_s=0.0,
     )
     return down(replace(record, takedown=None), Reason.RESTART, why, None, now)

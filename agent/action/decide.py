@@ -26,9 +26,12 @@ from agent.action.takedown import take_down, unseen
 from agent.action.wear import later
 from agent.container.port import ContainerView, RunState
 from agent.engines.model import FailureClass
+from agent.verdict.kinds import Kind
 from agent.verdict.model import Judged, Remedy, Verdict
 
 PORT_TRIES = 3
+START_TRIES = 2
+"""Starts in which nothing moves at all: a file system or a driver that hangs holds the next one up as well."""
 ABORT_RECHECK_S = 15.0
 
 
@@ -198,6 +201,9 @@ def restart(record: Deployment, verdict: Verdict, seen: Seen) -> Step:
     if verdict.failure is FailureClass.PORT and record.port_failures + 1 >= PORT_TRIES:
         tried = f"{verdict.why}; tried {PORT_TRIES} times, free the port and start it again"
         return give_up(record, State.FAILED, tried)
+    if verdict.kind == Kind.START and record.start_stalls >= START_TRIES - 1:
+        tried = f"{verdict.why}, {START_TRIES} starts in a row: what they wait for is not mended by another"
+        return give_up(record, State.QUARANTINED, tried)
     if seen.broken:
         return Settle(State.QUARANTINED, f"{verdict.why}; not restarted into a broken host: {seen.broken}")
     if (lost := leak(record.starts)) is not None:

@@ -183,6 +183,8 @@ class Deployment:
     healthy_s: float = 0.0
     restarts: tuple[float, ...] = ()
     port_failures: int = 0
+    start_stalls: int = 0
+    """Starts in a row that were taken down since nothing in them moved."""
     fault: Fault | None = None
     takedown: Takedown | None = None
     next_plan: str | None = None

@@ -36,6 +36,7 @@ from agent.action.seen import Seen
 from agent.action.wear import observed, waits, wearing
 from agent.engines.model import FailureClass
 from agent.preflight.model import Finding
+from agent.verdict.kinds import Kind
 from agent.verdict.model import Judged, Verdict
 
 SERVING = frozenset({Judged.READY, Judged.BUSY})
@@ -156,6 +157,7 @@ def prove_health(record: Deployment, seen: Seen, elapsed: float) -> Deployment:
         ready_at=record.ready_at or seen.now.wall,
         fault=None,
         would=None,
+        start_stalls=0,
         last_good=record.plan_id,
         served=also(record.served, record.plan_id),
         returning=None,
@@ -211,7 +213,11 @@ def begin_down(record: Deployment, step: Stop, seen: Seen) -> Deployment:
     port = verdict is not None and verdict.failure is FailureClass.PORT
     kind = record.fault.kind if record.fault else "unknown"
     record = replace(
-        record, restarts=(*record.restarts, now), healthy_s=0.0, port_failures=record.port_failures + int(port)
+        record,
+        restarts=(*record.restarts, now),
+        healthy_s=0.0,
+        port_failures=record.port_failures + int(port),
+        start_stalls=record.start_stalls + int(kind == Kind.START),
     )
     return record.counted(f"restarts.{kind}")
 
@@ -378,6 +384,7 @@ def rolled_back(record: Deployment, plan_id: str, why: str, seen: Seen) -> Deplo
         takedown=down,
         restarts=(),
         port_failures=0,
+        start_stalls=0,
         fault=None,
         checked=None,
         imaged=None,

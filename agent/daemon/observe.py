@@ -273,6 +273,7 @@ class Observer:
             read_metrics=self._dialect.read_metrics,
             scrape_timeout_s=self.plan.watch.scrape_timeout.value,
             ping=self._ping(),
+            own=sum(task is not None and not task.done() for task in (self._canary_task, self._trial)),
         )
 
     def _ping(self) -> Ping | None:

@@ -62,6 +62,8 @@ class Subject:
     read_metrics: Callable[[str], EngineReading]
     scrape_timeout_s: float
     ping: Ping | None = None
+    own: int = 0
+    """Requests of the agent's own that are under way (a canary, a trial): their connections are no clients."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,13 +151,16 @@ async def read_ping(sources: Sources, subject: Subject) -> Pong | Missed | None:
 
 
 async def count_connections(sources: Sources, subject: Subject, pid: int) -> Connections | Missed:
-    """Clients on the engine's own port, in its own network namespace."""
+    """Clients on the engine's own port, in its own network namespace.
+
+    Behind a published port every client shows as the same address, so the agent's own are known by their number alone.
+    """
     if subject.engine is None or subject.engine.port is None:
         return Missed(Miss.UNSUPPORTED, "the engine's port is not known")
     reading = await sources.sockets.connections(pid, subject.engine.port)
     if isinstance(reading, Unknown):
         return Missed(Miss.NO_RIGHTS, reading.reason)
-    return Connections(reading.value.established, reading.value.close_wait)
+    return Connections(max(0, reading.value.established - subject.own), reading.value.close_wait)
 
 
 async def read_activity(processes: Processes, pid: int) -> tuple[Activity | Missed, tuple[Process, ...]]:

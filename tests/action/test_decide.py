@@ -57,6 +57,18 @@ def test_the_fourth_restart_never_happens() -> None:
     assert next(iter(world.containers.values())).state is RunState.RUNNING
 
 
+def test_a_start_that_stands_still_twice_is_not_tried_a_third_time() -> None:
+    """Whatever the budget: what hangs the load hangs it again. Ready in between, it is a new story."""
+    world = World(lambda _: fault("start"))
+    record = world.run(fresh(), 200)
+    assert world.created == [1, 2]
+    assert record.state is State.QUARANTINED
+    assert "2 starts in a row" in record.why
+    world = World(lambda generation: healthy() if generation == 2 else fault("start"))
+    record = world.run(fresh(), 40)
+    assert (record.state, record.start_stalls) == (State.READY, 0)
+
+
 def test_the_first_restart_does_not_wait_and_later_ones_do() -> None:
     """Backoff begins with the second restart of one budget."""
     world = World(lambda _: fault())

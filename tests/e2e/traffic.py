@@ -21,9 +21,9 @@ def get(port: int, path: str) -> tuple[int, str]:
         return 0, ""
 
 
-def fault(port: int, kind: str, arg: str = "") -> None:
-    """Sets a fault in the simulator behind `port`, or heals with `clear`."""
-    body = json.dumps({"kind": kind, "arg": arg})
+def fault(port: int, kind: str, arg: str = "", for_s: float | None = None) -> None:
+    """Sets a fault in the simulator behind `port` (for so many of its seconds), or heals with `clear`."""
+    body = json.dumps({"kind": kind, "arg": arg, "for_s": for_s})
     with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=10)) as connection:
         connection.request("POST", "/sim/fault", body, {"Content-Type": "application/json"})
         try:

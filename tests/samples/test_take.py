@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 
 from agent.clock import Instant
-from agent.host.process import Process
+from agent.engines.model import EngineKind, EngineLaunch
+from agent.host.process import PortConnections, Process
 from agent.host.reading import Known, Reading, Unknown
-from agent.samples.take import activity_of
+from agent.samples.model import Connections
+from agent.samples.take import Sources, Subject, activity_of, count_connections
 
 NOW = Instant(1.0, 1.0)
 NOT_READ = Unknown("not read")
@@ -69,3 +74,19 @@ def test_states_and_compilers_are_named():
     found = activity_of((*tree, process(4, nothing, state="T")))
     assert (found.compilers, found.uninterruptible, found.stopped) == (("ptxas",), (3,), (4,))
     assert (found.count, found.cpu_seconds) == (4, 6.0)
+
+
+class Sockets:
+    """Three connections on whatever port, one of them the agent's own."""
+
+    async def connections(self, pid: int, port: int) -> Reading[PortConnections]:
+        return Known(PortConnections(established=3, close_wait=1, unaccepted=0), NOW)
+
+
+@pytest.mark.parametrize(("own", "clients"), [(0, 3), (1, 2), (5, 0)])
+async def test_a_canary_under_way_is_no_client(own, clients):
+    """An engine with no metrics would seem to have a client whenever the agent asks it for a token."""
+    engine = EngineLaunch(EngineKind.TABBYAPI, port=5000, health="/health", metrics=None)
+    subject = Subject(engine, None, (), read_metrics=lambda text: None, scrape_timeout_s=1.0, own=own)
+    found = await count_connections(cast("Sources", SimpleNamespace(sockets=Sockets())), subject, 1)
+    assert found == Connections(clients, 1)

@@ -45,6 +45,8 @@ class Control:
         """The engine that faults act on."""
         self.engine = engine
         engine.on_heal = self.clear
+        if "compile" in self.faults:
+            self._act(self.faults["compile"])
 
     def ready(self) -> None:
         """The engine serves: faults that were set before the start act now."""
