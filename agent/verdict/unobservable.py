@@ -42,13 +42,15 @@ def refusing(case: Case) -> Verdict | None:
 
 
 def loop_silent(case: Case) -> Verdict | None:
-    """Metrics from the scheduler's loop time out while the HTTP side is up, and requests were running."""
-    silent = case.silent
-    if not case.traits.scrape_is_ping or silent is None or case.compiling:
+    """Metrics from the scheduler's loop time out while the HTTP side is up."""
+    if not case.traits.scrape_is_ping or case.compiling or not http_up(case):
         return None
+    silent = case.silent
+    if silent is None:
+        return idle_loop_silent(case)
     _, mark, seconds = silent
     found = signs.second_signs(case, case.quiet_since(mark))
-    if not case.watch.derived or seconds < case.watch.stall.value or not found or not http_up(case):
+    if not case.watch.derived or seconds < case.watch.stall.value or not found:
         return None
     return Verdict(
         Judged.STALLED,
@@ -56,6 +58,25 @@ def loop_silent(case: Case) -> Verdict | None:
         kind=Kind.BUSY,
         remedy=Remedy.RESTART,
         evidence=found,
+    )
+
+
+def idle_loop_silent(case: Case) -> Verdict | None:
+    """Nothing ran when the loop was last heard, so its silence is no request's: only a canary can tell a hang from
+    looks that went astray. Whoever connected since waits in vain, and no gauge shows it."""
+    since = case.marks.answers.failing
+    if since is None:
+        return None
+    seconds = case.now - since
+    struck = signs.canary(case, since)
+    if not struck or not case.watch.derived or seconds < case.watch.stall.value:
+        return None
+    return Verdict(
+        Judged.STALLED,
+        f"its scheduler has not answered for {seconds:.0f} s: {struck}",
+        kind=Kind.IDLE,
+        remedy=Remedy.RESTART,
+        evidence=tuple(sign for sign in (struck, signs.ping(case, since)) if sign),
     )
 
 

@@ -464,6 +464,12 @@ def f33(world: World, at: float) -> None:
     world.clients = 2 if at >= 60 else 0
 
 
+def f33_llama(world: World, at: float) -> None:
+    """llama.cpp's loop hangs while nothing runs: whoever comes then is shown nowhere, and its metrics are silent."""
+    f33(world, at)
+    world.scrape, world.ping = TIMEOUT, TIMEOUT
+
+
 def f34(world: World, at: float) -> None:
     world.exit(137)
 

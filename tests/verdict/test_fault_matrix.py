@@ -208,6 +208,14 @@ LOUD = [
     Loud("F27 the core alone", s.then(s.f27_core), 15, Judged.DEAD, kind="host_oom", failure=FailureClass.HOST_OOM),
     Loud("F30 cards lost in the container", s.then(s.f30), 30, Judged.DEAD, kind="nvml_lost"),
     Loud("F33 hung while idle, clients wait", s.then(s.f33, before=s.nothing), 374, Judged.STALLED, kind="idle"),
+    Loud(
+        "F33 llama.cpp's loop hangs while idle",
+        s.then(s.f33_llama, before=s.nothing),
+        60 + 194 + 20,
+        Judged.STALLED,
+        kind="idle",
+        how={"engine": s.LLAMA},
+    ),
     Loud("F34 API server killed", s.then(s.f34), 15, Judged.DEAD, kind="exit"),
     Loud("F36 one of two cores killed", s.then(s.f36), 15, Judged.DEAD, kind="exit"),
     Loud(

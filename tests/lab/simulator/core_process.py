@@ -99,6 +99,7 @@ class EngineCore:
         faults = self.world.board.faults()
         self.scheduler.slow_decode = _factor(faults.get("slow_decode"))
         self.scheduler.slow_prefill = _factor(faults.get("slow_prefill"))
+        self.scheduler.flat = "kv_flat" in faults
         if "oom" in faults:
             error = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
             self.dialect.fatal(self.log, error, len(self.workers))
@@ -153,27 +154,13 @@ class EngineCore:
             return
         self.orders.refresh = False
         self.last_word = self.world.clock.now()
-        report, gauges = asdict(self.scheduler.take_report()), self._gauges()
+        report, gauges = asdict(self.scheduler.take_report()), self.scheduler.gauges()
         self.dialect.steps(self.log, report, gauges, self.scheduler.take_crowd())
         self.line.say(stats=report, gauges=gauges)
 
     def _beat_due(self) -> bool:
         beat = self.dialect.beat_s
         return beat is not None and self.idle and self.world.clock.now() - self.last_word >= beat
-
-    def _gauges(self) -> dict[str, float]:
-        pool, block = self.scheduler.pool, self.world.launch.block_size
-        flat = self.world.board.get("kv_flat") is not None
-        return {
-            "running": len(self.scheduler.running),
-            "decoding": sum(1 for request in self.scheduler.running if request.generated),
-            "longest": max((r.computed for r in self.scheduler.running), default=0),
-            "waiting": len(self.scheduler.waiting),
-            "usage": 0.0 if flat else pool.usage,
-            "used": 0 if flat else pool.used * block,
-            "evictable": pool.idle * block,
-            "total": pool.usable * block,
-        }
 
     def _terminate(self, _number: int, _frame: object) -> None:
         self.terminated = True

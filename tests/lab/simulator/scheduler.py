@@ -21,6 +21,7 @@ class Scheduler:
         self.asleep = 0
         self.slow_decode = 1.0
         self.slow_prefill = 1.0
+        self.flat = False
         self.report = Report()
         self._random = random.Random(seed)
         self._taken = 0
@@ -78,6 +79,20 @@ class Scheduler:
         self.report.prefills += prefill > 0
         self.report.prefill_tokens += prefill
         self.report.decodes += any(request.generated > 1 for request, _ in step.work)
+
+    def gauges(self) -> dict[str, float]:
+        """How things stand; with `flat` the cache shows nothing, as with models that keep a state instead."""
+        pool, block = self.pool, self.rates.block_size
+        return {
+            "running": len(self.running),
+            "decoding": sum(1 for request in self.running if request.generated),
+            "longest": max((request.computed for request in self.running), default=0),
+            "waiting": len(self.waiting),
+            "usage": 0.0 if self.flat else pool.usage,
+            "used": 0 if self.flat else pool.used * block,
+            "evictable": pool.idle * block,
+            "total": pool.usable * block,
+        }
 
     def take_report(self) -> Report:
         """What happened since the last call."""
