@@ -1,7 +1,8 @@
 """The rows of the fault matrix that a simulated engine can play in real time.
 
-Windows are seconds where a recipe's are minutes: 5 s of silence instead of 180 s, 8 s where no step can be seen instead
-of 447 s; a prefill of 129 s lasts 13 s, so what must be told apart stands in the same proportion.
+Windows (`tests/e2e/recipes.py`) are seconds where a recipe's are minutes: 5 s of silence instead of 180 s, 8 s where no
+step can be seen instead of 447 s. A prefill of 129 s lasts 13 s, so that what must be told apart stands in the same
+proportion.
 """
 
 from __future__ import annotations
@@ -38,6 +39,13 @@ def flat_prefill(on: On) -> None:
     """A model that keeps a state instead of a cache."""
     on.fault("kv_flat")
     on.client(sim_prompt_tokens=PROMPT * 2 // 3)
+    on.now()
+
+
+def a_million_tokens(on: On) -> None:
+    """Nothing of it shows, and no window can be known to be long enough."""
+    on.fault("kv_flat")
+    on.client(sim_prompt_tokens=1_040_000)
     on.now()
 
 
@@ -102,6 +110,13 @@ def gauges_go_stale(on: On) -> None:
 def stall_heals(on: On) -> None:
     on.client()
     on.fault("stall", for_s=40)
+    on.now()
+
+
+def memory_is_not_told(on: On) -> None:
+    """As a GB10 shows itself."""
+    on.cards.lose(on.card, "memory")
+    on.client()
     on.now()
 
 
@@ -248,8 +263,8 @@ PLAYS: list[Play] = [
     Play("N2", "a prefill that shows no step", flat_prefill, Left(11, SUSPECT, "busy"),
          windows={"stall_blind": 25, "canary_timeout": 15}, env=DEV, long=True),
     Play("N3", "two prefills in a row", two_prefills, Left(15, BUSY, "ready"), long=True),
-    Play("N5", "a start of 450 s, scaled", NOTHING, Left(10, frozenset(), "ready"), starting=True,
-         env={"SIM_SCALE": "0.02", "SIM_START_S": "450"}, windows={"start_silence": 5}, long=True),
+    Play("N5", "a start of 450 s, scaled", NOTHING, Left(15, frozenset(), "ready"), starting=True,
+         env={"SIM_SCALE": "0.03", "SIM_START_S": "450"}, windows={"start_silence": 10}, long=True),
     Play("N6", "a silent start with a compiler at work", NOTHING, Left(12, frozenset(), "ready"), starting=True,
          env={"SIM_START_S": "100", "SIM_SHARDS": "1", "SIM_FAULT": "compile"},
          windows={"start_silence": 2.5, "start_jit": 60}, long=True),
@@ -270,11 +285,16 @@ PLAYS: list[Play] = [
     Play("N16", "gauges that stay after an abort", gauges_go_stale, Left(12, SUSPECT, "ready", named)),
     Play("N22", "a silence that heals", stall_heals, Left(12, SUSPECT, "busy", suspected),
          windows={"suspect": 1.5, "stall": 9, "canary_timeout": 8}),
+    Play("N23", "a card that tells nothing of its memory", memory_is_not_told, Left(8, BUSY, "busy"), card=True,
+         long=True),
     Play("N25", "Xids that only tell", xids_that_only_tell, Left(8, BUSY, "busy", xids_are_counted), card=True),
     Play("N27", "one of three clients leaves", one_client_leaves, Left(10, BUSY, "busy"), long=True),
     Play("N28", "a long generation", decodes, Left(15, BUSY, "busy"), long=True),
     Play("N29", "a keep-alive stands on the port of an idle engine", keep_alive,
          Left(8, frozenset(), "ready", connections_are_blind), windows={"standing": 3}),
+    Play("N33", "a million tokens in four minutes, and no claim beyond 32,768", a_million_tokens,
+         Left(235, SUSPECT, "busy"), flags=("--max-model-len", "1048576"), env={"SIM_PREFILL_TOK_S": "430"},
+         windows={"period": 2}, derived=True, long=True),
     Play("F17", "a slow start that moves", NOTHING, Left(12, frozenset(), "ready", said_slow), starting=True,
          env={"SIM_FAULT": "slow_start:5"}, windows={"start_alert": 4, "start_silence": 5}, long=True),
     # ── must fire ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -301,7 +321,7 @@ PLAYS: list[Play] = [
          env=fails("bad_flag"), long=True),
     Play("F25b", "no kernel for this architecture", NOTHING, Found("failed", "exit", 10, "failed", restarts=0),
          starting=True, env=fails("arch"), long=True),
-    Play("F25c", "missing weights", NOTHING, Found("failed", "exit", 10, "failed", restarts=0), starting=True,
+    Play("F25c", "missing weights", NOTHING, Found("failed", "exit", 15, "failed", restarts=0), starting=True,
          env=fails("missing_weights"), long=True),
     Play("F26", "its port is taken, three times", NOTHING, Found("failed", "exit", 25, "failed", restarts=2),
          starting=True, env=fails("port"), long=True),
@@ -311,6 +331,8 @@ PLAYS: list[Play] = [
          long=True),
     Play("F33", "hung while idle, then clients come and wait", stalls_while_idle_then_clients_come,
          Found("stalled", "idle", 15), windows={"canary_idle": 4}),
+    Play("F33b", "llama.cpp hung while idle, then clients come and wait", stalls_while_idle_then_clients_come,
+         Found("stalled", "idle", 20), "llamacpp", LLAMA_METRICS, windows={"period": 2}, long=True),
     Play("F34", "the API server is killed", server_is_killed, Found("dead", "exit", 6), long=True),
     Play("F36", "one of two cores is killed", one_core_is_killed, Found("dead", "exit", 8), flags=("-dp", "2")),
     Play("F36b", "one of two cores is stopped", one_core_is_stopped, Found("stalled", "busy", STALL + 6),

@@ -6,6 +6,7 @@ Many plays run side by side under one agent, each with a deployment of its own.
 from __future__ import annotations
 
 import http.client
+import json
 import os
 import signal
 import socket
@@ -20,15 +21,19 @@ from agent.adapters.agent_client import ApiError, Client, Target
 from tests.e2e import recipes, traffic
 from tests.e2e.rig import Rig
 from tests.lab.children import free_port
-from tests.lab.nvml.hosts import XID_EVENTS, cmp170hx
+from tests.lab.nvml.hosts import XID_EVENTS, cmp170hx, without
 from tests.lab.nvml.standin import StandIn
 
 LOOK_S = 0.25
 READY_S = 60.0
-SIDE_BY_SIDE = 12
+SIDE_BY_SIDE = 8
 """Plays at a time: each is an agent's loop and an engine of two to four processes."""
-COMING = frozenset({"pending", "preflight", "image", "starting", "ready"})
-"""What every deployment goes through."""
+SLACK_S = 10.0
+"""What a machine that others use may add to a bound."""
+COMING = frozenset({"pending", "preflight", "image", "starting", "ready", "unobservable"})
+"""What every deployment goes through, and what a scrape looks like that this machine was too busy to answer in time;
+nothing follows from it."""
+WINDOWS = {**recipes.WINDOWS, "scrape_timeout": 2, "unobservable": 20}
 PROGRAMS: dict[str, tuple[str, tuple[str, ...]]] = {
     "vllm": ("vllm", ("serve", "sim", "--max-model-len", "524288", "--max-num-batched-tokens", "8192")),
     "sglang": ("python3", ("-m", "sglang.launch_server", "--model-path", "sim", "--host", "0.0.0.0",
@@ -80,6 +85,8 @@ class Play:
     """Further flags of `docker run`."""
     card: bool = False
     """It has a card of the stand-in driver."""
+    derived: bool = False
+    """Its windows are those that the agent derives from the recipe, `windows` alone excepted."""
     starting: bool = False
     """The row is about the start: its time begins with the deployment."""
     long: bool = False
@@ -111,6 +118,11 @@ class Cards:
         self._host["cards"][card] |= readings
         self._standin.show(self._host)
 
+    def lose(self, card: int, *readings: str) -> None:
+        """The driver knows these of one card no longer: NOT_SUPPORTED."""
+        self._host["cards"][card] = without(self._host["cards"][card], *readings)
+        self._standin.show(self._host)
+
     def xid(self, card: int, *numbers: int) -> None:
         """The driver reports these on one card."""
         self._host["events"] += [{"card": card, "type": XID_EVENTS, "data": number} for number in numbers]
@@ -135,7 +147,7 @@ class On:
     def client(self, count: int = 1, **body: Any) -> list[socket.socket]:
         """Clients that hold their connections until the play is over; returns when the agent has seen work."""
         made = [self._stack.enter_context(traffic.client(self.port, **body)) for _ in range(count)]
-        self.until("busy", within=15)
+        self.until("busy", within=30)
         return made
 
     def wait_clients(self, count: int = 1) -> None:
@@ -200,7 +212,8 @@ def document(play: Play, on: On) -> dict[str, Any]:
 
 def deploy(on: On) -> None:
     """Through the API, as `agentctl deploy --yes` does it."""
-    on.rig.publish(document(on.play, on), recipes.profile(**on.play.windows))
+    windows = on.play.windows if on.play.derived else {**WINDOWS, **on.play.windows}
+    on.rig.publish(document(on.play, on), json.dumps({"watch": dict(windows)}))
     client = Client(Target(str(on.rig.folder / "agent.sock")), 60.0)
     asked = {"slug": on.slug, "sets": {"gpus": str(on.card)} if on.play.card else {}}
     plan = client.call("POST", "/v1/plans", asked)
@@ -239,7 +252,7 @@ def expect_found(on: On) -> float:
     """Found as what it is, in time, not before; then what must come of it, once."""
     wanted = on.play.ends
     assert isinstance(wanted, Found)
-    end = on.began + wanted.within
+    end = on.began + wanted.within + SLACK_S
     while wanted.state not in on.rig.path(on.slug):
         assert time.monotonic() < end, f"not {wanted.state} within {wanted.within:.0f} s: {story(on)}"
         time.sleep(LOOK_S)
@@ -298,7 +311,7 @@ def expect_left(on: On) -> float:
     while time.monotonic() < end:
         alone(on, wanted)
         time.sleep(LOOK_S)
-    on.until(wanted.ends, within=20)
+    on.until(wanted.ends, within=30)
     alone(on, wanted)
     assert wanted.also(on), story(on)
     return time.monotonic() - on.began
