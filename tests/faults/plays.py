@@ -332,7 +332,7 @@ PLAYS: list[Play] = [
     Play("F33", "hung while idle, then clients come and wait", stalls_while_idle_then_clients_come,
          Found("stalled", "idle", 15), windows={"canary_idle": 4}),
     Play("F33b", "llama.cpp hung while idle, then clients come and wait", stalls_while_idle_then_clients_come,
-         Found("stalled", "idle", 20), "llamacpp", LLAMA_METRICS, windows={"period": 2}, long=True),
+         Found("stalled", "idle", 25), "llamacpp", LLAMA_METRICS, windows={"period": 2}, long=True),
     Play("F34", "the API server is killed", server_is_killed, Found("dead", "exit", 6), long=True),
     Play("F36", "one of two cores is killed", one_core_is_killed, Found("dead", "exit", 8), flags=("-dp", "2")),
     Play("F36b", "one of two cores is stopped", one_core_is_stopped, Found("stalled", "busy", STALL + 6),

@@ -26,7 +26,7 @@ from tests.lab.nvml.standin import StandIn
 
 LOOK_S = 0.25
 READY_S = 60.0
-SIDE_BY_SIDE = 8
+SIDE_BY_SIDE = 12
 """Plays at a time: each is an agent's loop and an engine of two to four processes."""
 SLACK_S = 10.0
 """What a machine that others use may add to a bound."""
