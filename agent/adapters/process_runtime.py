@@ -54,8 +54,7 @@ from agent.errors import RuntimeTrouble
 
 Result = TypeVar("Result")
 
-WATCH_S = 1.0
-"""How often the records are looked at for events."""
+WATCH_S = 1.0  # between looks at the records for events
 SETTLED_NS = 1_000_000_000
 """A folder's time may stand still for a kernel's tick while files come: it counts once the folder has been at rest."""
 KILL_ROUNDS = 20
