@@ -276,6 +276,7 @@ class DaemonDesk:
             return
         since = request.since
         if request.tail is not None or not request.follow:
+            asked = self._to.clock.now().wall
             count = request.tail if request.tail is not None else 100_000
             lines = await runtime.tail(container, max(count, 1))  # one in any case, to know where to go on
             if request.follow:  # what has no time yet comes again when it has
@@ -283,7 +284,7 @@ class DaemonDesk:
             for line in lines[-count:] if count else ():
                 if since is None or line.at is None or line.at > since:
                     yield line
-            since = next((line.at for line in reversed(lines) if line.at is not None), since)
+            since = next((line.at for line in reversed(lines) if line.at is not None), since or asked)
         if request.follow:
             async for line in on_and_on(runtime, container, since):
                 yield line
