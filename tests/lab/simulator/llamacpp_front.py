@@ -225,9 +225,11 @@ class LlamaFront:
 
     def died(self, end: End, *, stays: bool) -> Awaitable[int] | None:
         """Loop and server are one process in truth: killed together, or ended by GGML_ABORT."""
-        killed = any(core.code == -signal.SIGKILL for core in end.engine.cores)
 
         async def end_now() -> int:
+            while end.engine.living():  # its line ends a moment before it does
+                await asyncio.sleep(_LOOK)
+            killed = any(core.code == -signal.SIGKILL for core in end.engine.cores)
             return _end_by(signal.SIGKILL if killed else signal.SIGABRT)
 
         return end_now()
