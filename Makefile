@@ -58,7 +58,7 @@ bench: venv ## what is promised of time and memory, and what is measured here
 	@$(IN_LAB) --if-possible --with exporter -- $(PYTHON_OF_VENV) -m tests.bench $(ARGS)
 
 soak: venv ## a fault every minute for SOAK_MINUTES: nothing may grow
-	@SOAK_MINUTES=$(SOAK_MINUTES) $(PYTHON_OF_VENV) -m tests.soak
+	@SOAK_MINUTES=$(SOAK_MINUTES) $(IN_LAB) --if-possible -- $(PYTHON_OF_VENV) -m tests.soak
 
 clean: ## forget what was made
 	rm -rf $(VENV) .lab build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

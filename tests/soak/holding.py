@@ -41,10 +41,17 @@ def holding(rig: Rig, slug: str) -> Holding:
         descriptors=processes.descriptors(own),
         threads=processes.threads(own),
         agent_processes=len(own),
-        engine_processes=len(set(engine_pids(rig.folder)) - set(own)),
-        records=len(rig.containers(slug)),
+        engine_processes=len(set(engine_pids(rig.folder)) - set(own)) if rig.engine is None else inside(rig, slug),
+        records=len(rig.containers(slug)) + (len(rig.engine.docker("volume", "ls", "-q").split()) if rig.engine else 0),
         files=len([path for path in files_of(rig.folder / "state") if path.parts[0] not in KEPT]),
     )
+
+
+def inside(rig: Rig, slug: str) -> int:
+    """Processes of its containers."""
+    assert rig.engine is not None
+    ids = [line.split()[0] for line in rig.containers(slug)]
+    return sum(len(rig.engine.docker("top", one, "-o", "pid").splitlines()) - 1 for one in ids)
 
 
 def files_of(folder: Path) -> list[Path]:

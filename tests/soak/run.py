@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.e2e.rig import Rig, deployed, running
+from tests.lab.engine import Engine
 from tests.soak.faults import ENGINE_FAULTS, Mended, Target, agent_killed, met
 from tests.soak.holding import Holding, holding
 
@@ -30,12 +31,14 @@ class Round:
 Say = Callable[[Round], None]
 
 
-def soak(folder: Path, minutes: float, every_s: float, say: Say) -> list[Round]:
+def soak(folder: Path, minutes: float, every_s: float, say: Say, engine: Engine | None = None) -> list[Round]:
     """A fault every so many seconds; the agent itself is killed in the middle, so that each half shows its growth.
+
+    `engine`: the lab's, with the simulator's image; None for plain processes.
 
     The first round of every kind comes before anything is compared: what is made once is no leak.
     """
-    with running(folder) as rig:
+    with running(folder, engine) as rig:
         rig.site["budget"] = UNLIMITED
         rig.terminate()
         rig.start()
