@@ -39,7 +39,7 @@ lint: venv ## style, types, layers
 	$(VENV)/bin/lint-imports --no-cache
 
 test: venv ## every tier that fits this machine, in the lab's namespaces where they can be had
-	@$(PYTHON_OF_VENV) -m tests.lab.halves $(ARGS)
+	@$(PYTHON_OF_VENV) -m tests.lab.parts $(ARGS)
 
 test-long: venv ## what waits for minutes: rates through the daemon, a short soak, packages on whole Debian hosts
 	@$(PYTHON_OF_VENV) -m tests.lab.prepare
