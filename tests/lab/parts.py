@@ -20,7 +20,7 @@ LATER = "long"
 """What is left to `make test-long`."""
 REAL = "docker or slow"
 """Tests that use real parts; these folders have half of their time."""
-APART = ("tests/e2e", "tests/adapters")
+APART = ("tests/e2e", "tests/adapters", "tests/image")
 PARTS: tuple[tuple[str, ...], ...] = (
     ("-m", f"not {LATER} and ({REAL})", *APART),
     ("-m", f"not {LATER} and ({REAL})", "tests", *(f"--ignore={folder}" for folder in APART)),
