@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,9 @@ RUN_MARK = "RECIPE_AGENT_RUN"
 
 FORM = 1
 """Version of `record.json`."""
+
+
+_ASK = re.compile(r"(\d+\.\d{6}) ([A-Z0-9]+)")
 
 
 class Damaged(ValueError):
@@ -187,18 +192,20 @@ def note_failure(record: Record, why: str) -> None:
 
 
 def note_ask(record: Record, at: float, signal_name: str) -> None:
-    """Remember that a stop was asked of this runtime; the wrapper does the same for signals sent to it."""
-    handle = os.open(record.folder / "asked", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    try:
-        os.write(handle, f"{at:.6f} {signal_name}\n".encode())
-    finally:
-        os.close(handle)
+    """Remember that a stop was asked of this runtime; the wrapper does the same for signals sent to it.
+
+    Where the disk is full nobody is told of it later, but an engine can be ended.
+    """
+    with suppress(OSError):
+        handle = os.open(record.folder / "asked", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        with os.fdopen(handle, "wb", buffering=0) as file:
+            file.write(f"{at:.6f} {signal_name}\n".encode())
 
 
 def asks(record: Record) -> list[tuple[float, str]]:
     """The stops that were asked, oldest first; a torn line is left out."""
-    parts = (line.split() for line in text(record, "asked").splitlines())
-    return [(float(words[0]), words[1]) for words in parts if len(words) == 2]
+    found = (_ASK.fullmatch(line) for line in text(record, "asked").splitlines())
+    return [(float(ask[1]), ask[2]) for ask in found if ask]
 
 
 def remove(record: Record) -> None:

@@ -64,12 +64,17 @@ def main(folder: str, cwd: str, max_bytes: int, files: int, group: str) -> int:
     if error:
         write("failed", error)
         return 1
-    write(
-        "started",
-        f'{{"pid": {pid}, "start": {start_time(pid)}, "wrapper": {os.getpid()}, '
-        f'"wrapper_start": {start_time(os.getpid())}, "boot": "{boot_id()}", "at": {time.time():.6f}, '
-        f'"group": "{escaped(own[0])}", "group_inode": {own[1]}}}',
-    )
+    try:
+        write(
+            "started",
+            f'{{"pid": {pid}, "start": {start_time(pid)}, "wrapper": {os.getpid()}, '
+            f'"wrapper_start": {start_time(os.getpid())}, "boot": "{boot_id()}", "at": {time.time():.6f}, '
+            f'"group": "{escaped(own[0])}", "group_inode": {own[1]}}}',
+        )
+    except OSError as error:  # nobody would know of it, nor end it
+        end_the_rest(ears)
+        say(f"its start cannot be noted, so it was ended: {error}")
+        return 1
     watch(pid, Log(log, max_bytes, files), ears, own[0])
     end_the_rest(ears)
     return 0
@@ -111,6 +116,25 @@ def write(name: str, text: str) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.rename(name + ".new", name)
+
+
+def append(name: str, line: bytes) -> None:
+    """A whole line at a file's end, or none of it: a disk that is full may take half of one (write(2))."""
+    file = os.open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o640)
+    try:
+        before = os.fstat(file).st_size
+        if os.write(file, line) < len(line):
+            os.ftruncate(file, before)
+            raise OSError(f"{name}: there is room for half a line")
+    finally:
+        os.close(file)
+
+
+def say(text: str) -> None:
+    try:
+        os.write(2, f"{time.time():.3f} {text}\n".encode())
+    except OSError:
+        pass
 
 
 def boot_id() -> str:
@@ -158,15 +182,14 @@ def oom_kills(group: str) -> str:
     `oom_kill` counts every kind of OOM killer (cgroup-v2.rst, memory.events; version 1: memory.oom_control). Version 1
     has one tree a controller, and in the one of memory the unit's own group may be missing.
     """
-    found = [group + "/memory.events"]
+    found = [group + "/memory.events"] if group else []
     held = group_paths().get("memory", "")
-    if held.rpartition("/")[2] == group.rpartition("/")[2]:
+    if group and held.rpartition("/")[2] == group.rpartition("/")[2]:
         found.append(CGROUPS + "/memory" + held + "/memory.oom_control")
     for name in found:
         try:
             with open(name, encoding="ascii") as file:
-                counts = dict(line.split() for line in file)
-            return str(int(counts["oom_kill"]))
+                return str(int(dict(line.split() for line in file)["oom_kill"]))
         except (OSError, ValueError, KeyError):
             continue
     return "null"
@@ -217,53 +240,56 @@ def become(argv: list[bytes], env: dict[bytes, bytes], cwd: str, given: tuple[in
 
 def watch(main_pid: int, log: "Log", ears: int, group: str) -> None:
     """Until the engine has ended: reap what ends, pass on what is asked, keep the log's times and bounds."""
-    status = None
+    status, unnoted = None, list[bytes]()
     while status is None:
         for number in hear(ears):
             if number != signal.SIGCHLD:
-                ask(main_pid, number)
+                ask(main_pid, number, unnoted)
         status = reap(main_pid)
         if status is None:
             log.tick()
     log.tick()
     number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
     code = 128 + number if number else os.WEXITSTATUS(status)
-    oom = oom_kills(group) if group else "null"
-    insist("exited", f'{{"code": {code}, "signal": {number}, "at": {time.time():.6f}, "oom_kills": {oom}}}')
+    insist(unnoted, f'{{"code": {code}, "signal": {number}, "at": {time.time():.6f}, "oom_kills": {oom_kills(group)}}}')
 
 
-def insist(name: str, text: str) -> None:
-    """Write it, also where the disk is full for a while."""
+def ask(pid: int, number: int, unnoted: "list[bytes]") -> None:
+    """Somebody signalled the wrapper: note it, at the engine's end where the disk is full now, and pass it on."""
+    line = b"%.6f %s\n" % (time.time(), signal.Signals(number).name[3:].encode())
+    try:
+        append("asked", line)
+    except OSError:
+        unnoted.append(line)
+    os.kill(pid, number)
+
+
+def insist(unnoted: "list[bytes]", exited: str) -> None:
+    """Write down the end, also where the disk is full for a while; what is left of the engine does not wait for it."""
     deadline = time.monotonic() + INSIST_S
     while True:
         try:
-            return write(name, text)
+            while unnoted:
+                append("asked", unnoted[0])
+                del unnoted[0]
+            return write("exited", exited)
         except OSError:
             if time.monotonic() > deadline:
                 raise
+            kill_children()
             time.sleep(TICK_S)
-
-
-def ask(pid: int, number: int) -> None:
-    """Somebody signalled the wrapper: note it and pass it on."""
-    note = os.open("asked", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    os.write(note, b"%.6f %s\n" % (time.time(), signal.Signals(number).name[3:].encode()))
-    os.close(note)
-    os.kill(pid, number)
 
 
 def reap(main_pid: int) -> "int | None":
     """Collect whatever has ended; the status of the engine once it is among them."""
-    found = None
-    while True:
+    found, pid = None, -1
+    while pid:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)
         except ChildProcessError:
-            return found
-        if pid == 0:
-            return found
-        if pid == main_pid:
-            found = status
+            break
+        found = status if pid == main_pid else found
+    return found
 
 
 def end_the_rest(ears: int) -> None:
@@ -274,24 +300,18 @@ def end_the_rest(ears: int) -> None:
                 pass
         except ChildProcessError:
             return
-        for pid in children():
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+        kill_children()
         hear(ears)
 
 
-def children() -> list[int]:
-    """Pids of the processes whose parent we are."""
-    found = []
+def kill_children() -> None:
+    """All whose parent we are."""
     for name in os.listdir("/proc"):
         try:
             if name.isdigit() and int(stat(int(name))[1]) == os.getpid():
-                found.append(int(name))
+                os.kill(int(name), signal.SIGKILL)
         except (OSError, IndexError, ValueError):
             continue  # ended meanwhile
-    return found
 
 
 class Log:
@@ -299,7 +319,7 @@ class Log:
 
     def __init__(self, log: int, max_bytes: int, files: int) -> None:
         self.log, self.max_bytes, self.files = log, max_bytes, files
-        self.base, self.noted, self.first = 0, 0, 0
+        self.base, self.noted, self.first, self.trouble = 0, 0, 0, ""
         self.holes = self.punch(1 << 40, PAGE)  # far behind the end, where nothing is: to learn whether it can be done
 
     def tick(self) -> None:
@@ -310,22 +330,22 @@ class Log:
                 self.drop()
             elif not self.holes and self.max_bytes and self.noted - self.base >= self.max_bytes:
                 self.rotate()
+            self.trouble = ""
         except OSError as error:
-            os.write(2, f"{time.time():.3f} log: {error}\n".encode())
+            if str(error) != self.trouble:  # once, not twice a second for as long as it lasts
+                self.trouble = str(error)
+                say(f"log: {error}")
 
     def note(self) -> None:
         end = self.base + os.fstat(self.log).st_size
-        if end == self.noted:
-            return
-        self.noted = end
-        times = os.open("log.times", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o640)
-        os.write(times, b"%.6f %d\n" % (time.time(), end))
-        os.close(times)
+        if end != self.noted:
+            append("log.times", b"%.6f %d\n" % (time.time(), end))
+            self.noted = end
 
     def punch(self, offset: int, length: int) -> bool:
         """Give back the room of these bytes, which read as zeros from now on; the rest stays where it is."""
-        given = map(ctypes.c_int64, (offset, length))
-        return bool(ctypes.CDLL(None).fallocate(self.log, PUNCH_HOLE | KEEP_SIZE, *given) == 0)
+        numbers = ctypes.c_int64(offset), ctypes.c_int64(length)
+        return bool(ctypes.CDLL(None).fallocate(self.log, PUNCH_HOLE | KEEP_SIZE, *numbers) == 0)
 
     def drop(self) -> None:
         """Forget the oldest lines. The engine holds the file open and writes at its end, which nothing here touches,
