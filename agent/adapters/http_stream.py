@@ -29,7 +29,7 @@ class HttpStreams:
                 await self._read(at, request, collected)
         except TimeoutError:
             collected.error = f"it took longer than {timeout_s:.0f} s"
-        except (aiohttp.ClientError, OSError, ValueError) as error:
+        except (aiohttp.ClientError, OSError, ValueError, RecursionError) as error:
             collected.error = str(error) or type(error).__name__
         return collected.trace()
 
@@ -74,9 +74,10 @@ class _Collected:
             self.error = str(event["error"])[:200]
         usage = event.get("usage")
         if isinstance(usage, dict):
-            self.tokens = usage.get("completion_tokens", self.tokens)
-            self.prompt_tokens = usage.get("prompt_tokens", self.prompt_tokens)
-        if any(says(choice) for choice in event.get("choices") or ()):
+            self.tokens = whole(usage.get("completion_tokens"), self.tokens)
+            self.prompt_tokens = whole(usage.get("prompt_tokens"), self.prompt_tokens)
+        choices = event.get("choices")
+        if isinstance(choices, list) and any(map(says, choices)):
             self.pieces.append(time.monotonic())
 
     def trace(self) -> Trace:
@@ -85,9 +86,16 @@ class _Collected:
         return Trace(self.sent, tuple(self.pieces), tokens, self.prompt_tokens, error)
 
 
+def whole(count: Any, else_: int | None) -> int | None:
+    """A count of tokens, else what was known before."""
+    return count if isinstance(count, int) and not isinstance(count, bool) else else_
+
+
 def says(choice: Any) -> bool:
     """Whether a choice of an event carries text: a completion's, or a chat's content or reasoning."""
     if not isinstance(choice, dict):
         return False
-    delta = choice.get("delta") or {}
+    delta = choice.get("delta")
+    if not isinstance(delta, dict):
+        delta = {}
     return bool(choice.get("text") or delta.get("content") or delta.get("reasoning_content") or delta.get("reasoning"))

@@ -58,7 +58,7 @@ class Flags:
         value = self.text(*names)
         try:
             found = json.loads(value) if value else {}
-        except ValueError:
+        except (ValueError, RecursionError):
             return {}
         return found if isinstance(found, dict) else {}
 

@@ -9,7 +9,9 @@ from agent.engines.model import EngineLaunch
 from agent.plan.model import ActiveParameters
 from agent.profile.document import Profile
 
-_NAMED = re.compile(r"(?<![A-Za-z0-9.])\d+(?:\.\d+)?[BT]-A(?P<count>\d+(?:\.\d+)?)B(?![A-Za-z0-9])", re.IGNORECASE)
+_NAMED = re.compile(
+    r"(?<![A-Za-z0-9.])\d+(?:\.\d+)?[BT]-A(?P<count>\d{1,5}(?:\.\d{1,5})?)B(?![A-Za-z0-9])", re.IGNORECASE
+)
 """`Qwen3-235B-A22B`: 235 billion parameters, 22 of them for a token, as the names of these models say it."""
 
 
@@ -19,8 +21,8 @@ def active_of(profile: Profile, engine: EngineLaunch | None) -> ActiveParameters
     if stated is not None:
         return ActiveParameters(stated.value, stated.origin("serving.active_parameters"))
     for place, name in _names(profile, engine):
-        if (found := _NAMED.search(name)) is not None:
-            return ActiveParameters(float(found["count"]) * 1e9, f"the name {name} ({place})")
+        if (found := _NAMED.search(name)) is not None and (count := float(found["count"])) > 0:
+            return ActiveParameters(count * 1e9, f"the name {name} ({place})")
     return None
 
 

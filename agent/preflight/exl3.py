@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 CONFIG = "config.json"
@@ -33,13 +34,19 @@ def stated(config: bytes) -> Quantised | None:
         document = json.loads(config)
         own = document.get("quantization_config") or {}
         method = str(own.get("quant_method") or "")
-    except (ValueError, AttributeError):
+    except (ValueError, RecursionError, AttributeError):
         return None
     return Quantised(method, number(own.get("bits"))) if method else None
 
 
 def number(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    """None for what is no number, or none that can be counted with (whole ones in JSON may have thousands of digits)."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    try:
+        return found if isfinite(found := float(value)) else None
+    except OverflowError:
+        return None
 
 
 def has_packed(header: bytes) -> bool:

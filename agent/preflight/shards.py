@@ -42,7 +42,7 @@ def full_size(header: bytes, length: int) -> int:
         entries = json.loads(header[:length])
         ends = [entry["data_offsets"][1] for name, entry in entries.items() if name != "__metadata__"]
         return LENGTH_BYTES + length + max(map(int, ends), default=0)
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
+    except (ValueError, RecursionError, OverflowError, KeyError, TypeError, IndexError, AttributeError) as error:
         raise BadShard("has a header that cannot be read") from error
 
 
@@ -51,7 +51,7 @@ def shards_in(index: bytes) -> frozenset[str]:
     try:
         names = json.loads(index)["weight_map"].values()
         return frozenset(str(name) for name in names)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
         raise BadShard("cannot be read as an index of shards") from error
 
 

@@ -110,7 +110,7 @@ def events(text: str) -> Iterator[dict[str, Any]]:
         if line.startswith("data:") and line[5:].strip() != "[DONE]":
             try:
                 event = json.loads(line[5:])
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue
             if isinstance(event, dict):
                 yield event

@@ -20,6 +20,14 @@ UNEVEN = ("mamba", "ssm", "linear_", "hybrid", "full_attention_interval", "exper
 SAME = frozenset({"full_attention", "sliding_attention", "chunked_attention"})
 
 
+LAYERS = "num_hidden_layers"
+MOST_LAYERS, MOST = 10_000, 10_000_000
+"""Of layers and of any other number: far beyond every model, and far below what would keep anybody busy. The file is a
+stranger's."""
+LEAST_BITS, MOST_BITS = 1, 64
+"""A weight."""
+
+
 class NotCounted(ValueError):
     """Why a configuration does not state enough, in words."""
 
@@ -37,7 +45,7 @@ def counted(config: bytes) -> Counted:
     """Raises NotCounted."""
     try:
         whole = json.loads(config)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise NotCounted("its config.json cannot be read") from error
     if not isinstance(whole, dict):
         raise NotCounted("its config.json is no object")
@@ -52,7 +60,7 @@ def bits_of(config: Mapping[str, Any]) -> float | None:
     own = config.get("quantization_config")
     if isinstance(own, dict):
         bits = own.get("bits", own.get("num_bits"))
-        if isinstance(bits, int | float) and not isinstance(bits, bool) and bits > 0:
+        if isinstance(bits, int | float) and not isinstance(bits, bool) and LEAST_BITS <= bits <= MOST_BITS:
             return float(bits)
         return 8.0 if own.get("quant_method") == "fp8" else None
     kind = str(config.get("torch_dtype") or config.get("dtype") or "")
@@ -87,11 +95,13 @@ class Shape:
         for key in keys:
             value = self.of.get(key)
             if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+                if value > (MOST_LAYERS if key == LAYERS else MOST):
+                    raise NotCounted(f"no model has such a {key} as its config.json states")
                 return value
         return None
 
     def total(self) -> tuple[float, str]:
-        layers, attention = self.need("num_hidden_layers"), self.attention()
+        layers, attention = self.need(LAYERS), self.attention()
         sparse = self.sparse_layers(layers)
         parts, total = [f"{layers} layers x {_short(attention)} of attention"], float(layers * attention)
         if sparse:
@@ -126,7 +136,9 @@ class Shape:
             if self.may("num_experts", "n_routed_experts", "num_local_experts") is not None:
                 raise NotCounted("its config.json does not say how many experts a token passes")
             return 0
-        dense = self.of.get("mlp_only_layers") or ()
+        dense = self.of.get("mlp_only_layers") or []
+        if not isinstance(dense, list) or len(dense) > layers:
+            raise NotCounted("mlp_only_layers in its config.json is no list of layers")
         first = self.may("first_k_dense_replace") or 0
         step = self.may("decoder_sparse_step", "moe_layer_freq") or 1
         return sum(at >= first and at not in dense and (at + 1) % step == 0 for at in range(layers))
@@ -143,7 +155,7 @@ class Shape:
         return block, f"{chosen} of {of} experts" + (f" and {shared} shared" if shared else "")
 
     def block(self, width: int) -> int:
-        gated = self.of.get("hidden_act") in GATED
+        gated = str(self.of.get("hidden_act")) in GATED
         return (3 if gated else 2) * self.need("hidden_size") * width
 
 

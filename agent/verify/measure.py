@@ -182,7 +182,7 @@ async def count(bench: Bench, text: str) -> int | None:
 def tokens_in(text: str) -> int | None:
     try:
         found = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(found, dict):
         return None

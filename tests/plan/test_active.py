@@ -20,6 +20,8 @@ from agent.profile.trouble import BadSet
         ("meta-llama/Llama-3.1-70B-Instruct", None),
         ("someone/model-7B-A100B200", None),
         ("someone/v2-A3B", None),
+        ("someone/model-7B-A0B", None),  # nothing can be divided by it
+        ("someone/model-7B-A" + "9" * 400 + "B", None),  # no number
     ],
 )
 def test_a_model_s_name_says_them(model: str, count: float | None) -> None:

@@ -82,3 +82,40 @@ def test_what_a_configuration_does_not_state_is_unknown(config: dict[str, Any], 
 def test_a_file_that_is_no_configuration_is_unknown(text: bytes) -> None:
     with pytest.raises(NotCounted):
         counted(text)
+
+
+MIXTURE = MIXTRAL_8X7B | {"num_hidden_layers": 4}
+
+
+@pytest.mark.timeout(5)
+@pytest.mark.parametrize(
+    "config",
+    [
+        b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+        json.dumps(LLAMA3_8B | {"hidden_size": 10**400}).encode(),
+        json.dumps(MIXTURE | {"num_hidden_layers": 10**12}).encode(),
+        json.dumps(MIXTURE | {"num_experts_per_tok": 10**30}).encode(),
+        json.dumps(MIXTURE | {"mlp_only_layers": 5}).encode(),
+        json.dumps(MIXTURE | {"mlp_only_layers": "ab"}).encode(),
+        json.dumps(MIXTURE | {"mlp_only_layers": list(range(5))}).encode(),
+        b"\xff\xfe\x00",
+        b'{"hidden_size": ' + b"9" * 5000 + b"}",
+    ],
+    ids=["deep", "size", "layers", "experts", "number", "text", "too many", "bytes", "digits"],
+)
+def test_what_no_model_states_is_not_counted(config: bytes) -> None:
+    """The file is a stranger's: it holds nobody up and breaks nothing."""
+    with pytest.raises(NotCounted):
+        counted(config)
+
+
+@pytest.mark.parametrize("bits", [float("inf"), float("nan"), 1e-300, 10**400, -4, True])
+def test_bits_that_no_weight_has_are_not_known(bits: float) -> None:
+    stated = LLAMA3_8B | {"torch_dtype": None, "quantization_config": {"bits": bits}}
+    assert counted(json.dumps(stated).encode()).bits is None
+
+
+@pytest.mark.parametrize("word", [["silu"], {"a": 1}, 7, None])
+def test_an_activation_that_is_no_word_is_not_a_gated_one(word: object) -> None:
+    plain = counted(json.dumps(LLAMA3_8B | {"hidden_act": "relu"}).encode())
+    assert counted(json.dumps(LLAMA3_8B | {"hidden_act": word}).encode()).parameters == plain.parameters

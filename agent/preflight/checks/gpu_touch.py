@@ -72,7 +72,7 @@ def documents(out: str) -> list[Mapping[str, Any]]:
     for line in out.splitlines():
         try:
             document = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(document, dict):
             found.append(document)
