@@ -6,13 +6,13 @@ the log had reached its end, at most half a second after it was written.
 
 from __future__ import annotations
 
-import bisect
 import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent.adapters.process_times import length_at, noted, times_of
 from agent.container.log_text import strip
 from agent.container.port import LogLine
 
@@ -24,24 +24,6 @@ _LINE = re.compile(rb"[^\r\n]*[\r\n]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Times:
-    """When the log had reached which length."""
-
-    at: tuple[float, ...] = ()
-    end: tuple[int, ...] = ()
-
-    def of(self, offset: int) -> float | None:
-        """When the byte before `offset` was there; None where nobody noted it."""
-        index = bisect.bisect_left(self.end, offset)
-        return self.at[index] if index < len(self.at) else None
-
-    def before(self, moment: float) -> int:
-        """How long the log was then."""
-        index = bisect.bisect_right(self.at, moment)
-        return self.end[index - 1] if index else 0
-
-
-@dataclass(frozen=True, slots=True)
 class Batch:
     """Lines, the offset to go on at, and whether nothing can follow once an offset gives nothing."""
 
@@ -50,25 +32,14 @@ class Batch:
     last: bool = False
 
 
-def read_times(folder: Path) -> Times:
-    """Whatever was noted; a torn last line is left out."""
-    try:
-        text = (folder / "log.times").read_bytes()
-    except FileNotFoundError:
-        return Times()
-    rows = [row.split() for row in text.split(b"\n")[:-1]]
-    return Times(tuple(float(row[0]) for row in rows), tuple(int(row[1]) for row in rows))
-
-
 def read_from(folder: Path, offset: int, *, complete: bool, ended: bool = False) -> Batch:
     """Lines from `offset` on, at most a chunk of them.
 
     `complete`: nobody notes times any more, so all is read and a last line without an end is one; otherwise only what
     has a noted time is read, so that the times of lines never change. `ended`: nobody writes any more either.
     """
-    times = read_times(folder)
-    limit = None if complete else (times.end[-1] if times.end else 0)
-    data, start = _bytes(folder, offset, limit)
+    data, start = _bytes(folder, offset, None if complete else noted(folder))
+    times = times_of(folder, start, start + len(data))
     lines: list[LogLine] = []
     used = 0
     for found in _LINE.finditer(data):
@@ -86,7 +57,7 @@ def offset_after(folder: Path, moment: float | None) -> int:
     """Where the first line begins that was complete after `moment`."""
     if moment is None:
         return 0
-    offset = read_times(folder).before(moment)
+    offset = length_at(folder, moment)
     back = max(offset - LONGEST_LINE, 0)
     data, start = _bytes(folder, back, offset)
     ends = [found.end() for found in re.finditer(rb"[\r\n]", data)]

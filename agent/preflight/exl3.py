@@ -40,7 +40,7 @@ def stated(config: bytes) -> Quantised | None:
 
 
 def number(value: Any) -> float | None:
-    """None for what is no number, or none that can be counted with (whole ones in JSON may have thousands of digits)."""
+    """None for what is none, or cannot be counted with: whole numbers in JSON may have thousands of digits."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
     try:
