@@ -1,4 +1,6 @@
-"""What the state keeps of the past, by count: a clock that is set wrong removes nothing.
+"""What the state keeps of the past, by count and in the order of writing: a clock that is set wrong removes nothing.
+
+SQLite gives each row that is written, and written again, the highest `rowid`.
 
 What a person needs stays: every plan that a deployment or an open operation names, and of each deployment its last
 plans, operations and events, however much trouble the others have.
@@ -27,10 +29,10 @@ SPARE_BYTES = 8_000_000
 
 def thin_plans(db: sqlite3.Connection, slug: str) -> list[str]:
     """Removes what is beyond the bounds; the ids of what is gone."""
-    older = "SELECT plan_id FROM plan WHERE slug = ? ORDER BY at DESC LIMIT -1 OFFSET ?"
+    older = "SELECT plan_id FROM plan WHERE slug = ? ORDER BY rowid DESC LIMIT -1 OFFSET ?"
     gone = (
         "SELECT plan_id FROM plan WHERE slug NOT IN (SELECT slug FROM deployment) AND slug != ? "
-        "ORDER BY at DESC LIMIT -1 OFFSET ?"
+        "ORDER BY rowid DESC LIMIT -1 OFFSET ?"
     )
     found = [*db.execute(older, (slug, PLANS_EACH)), *db.execute(gone, (slug, PLANS_GONE))]
     unnamed = _unnamed(db, [str(row[0]) for row in found])
@@ -65,9 +67,9 @@ def thin_operations(db: sqlite3.Connection) -> None:
         return
     db.execute(
         "DELETE FROM operation WHERE state != 'running' "
-        "AND id NOT IN (SELECT id FROM operation ORDER BY created DESC LIMIT ?1) "
+        "AND id NOT IN (SELECT id FROM operation ORDER BY rowid DESC LIMIT ?1) "
         "AND (slug NOT IN (SELECT slug FROM deployment) OR id NOT IN (SELECT id FROM (SELECT id, row_number() OVER "
-        "(PARTITION BY slug ORDER BY created DESC) AS place FROM operation) WHERE place <= ?2))",
+        "(PARTITION BY slug ORDER BY rowid DESC) AS place FROM operation) WHERE place <= ?2))",
         (OPERATIONS, OPERATIONS_EACH),
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from pathlib import Path
 
 import pytest
@@ -119,3 +120,22 @@ async def test_a_file_of_an_agent_without_bounds_shrinks_at_the_next_start(
     assert (tmp_path / "state.db").stat().st_size < before / 4
     with sqlite3.connect(tmp_path / "state.db") as db:
         assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+async def test_a_clock_that_was_ahead_removes_nothing_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What came last is the newest, though everything before has a later time."""
+    store = opened(tmp_path)
+    now = time.time()
+    with monkeypatch.context() as ahead:
+        ahead.setattr(time, "time", lambda: now + 1e8)
+        await plans(store, "demo", *range(1, 6))
+    await plans(store, "demo", 6)
+    assert "demo-006" in await history(store, "demo")
+    for number in range(20):
+        done = end(Operation(f"{number}", "demo", "restart", created=now + 1e8), now + 1e8)
+        await store.save_operation(done)
+    late = Operation("late", "demo", "restart", created=now)
+    await store.save_operation(late)
+    await store.save_operation(end(late, now))
+    assert await store.operation("late") is not None
+    await store.close()
