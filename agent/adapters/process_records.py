@@ -175,13 +175,13 @@ def text(record: Record, name: str) -> str:
 
 def environment(record: Record) -> dict[str, str]:
     """What the engine's environment will be; there until it is started, since it may hold secrets."""
-    pairs = (entry.partition("=") for entry in _read_words(record.folder / "environ"))
+    pairs = (entry.partition("=") for entry in _given(record, "environ"))
     return {name: value for name, _, value in pairs}
 
 
 def command(record: Record) -> tuple[str, ...]:
     """The command line as it will be run; there until it is started, since it may hold secrets."""
-    return tuple(_read_words(record.folder / "argv"))
+    return tuple(_given(record, "argv"))
 
 
 def note_failure(record: Record, why: str) -> None:
@@ -248,6 +248,15 @@ def optional(path: Path) -> dict[str, Any] | None:
         return read_json(path)
     except FileNotFoundError:
         return None
+
+
+def _given(record: Record, name: str) -> list[str]:
+    """Raises Damaged once a wrapper has taken it, for an agent that was ended meanwhile, or has died of it."""
+    try:
+        return _read_words(record.folder / name)
+    except FileNotFoundError as error:
+        why = "it was being started, and what became of that is not noted; if that lasts, agentctl restart"
+        raise Damaged(f"{record.name}: {why}") from error
 
 
 def _read_words(path: Path) -> list[str]:

@@ -171,7 +171,9 @@ def reap(pid: int) -> bool:
 
 
 def _settled(record: Record) -> bool:
-    return bool(records.text(record, "started") or records.text(record, "failed"))
+    """Whether the wrapper has said what became of it, and has removed what may hold secrets."""
+    told = records.text(record, "started") or records.text(record, "failed")
+    return bool(told) and not (record.folder / "environ").exists()
 
 
 def _output_to(path: Path) -> list[tuple[int, int, str, int, int] | tuple[int, int, int]]:

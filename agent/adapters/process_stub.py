@@ -33,18 +33,16 @@ import signal
 import sys
 import time
 
-TICK_S = 0.5
-INSIST_S = 600
+TICK_S, INSIST_S = 0.5, 600
 PR_SET_CHILD_SUBREAPER = 36
 PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 47, 4
 WATCHED = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-COPY = 1 << 20
+COPY, LONGEST_LINE, PAGE = 1 << 20, 1 << 16, 4096
 CGROUPS = "/sys/fs/cgroup"
 TREES = (("", CGROUPS), ("", CGROUPS + "/unified"), ("name=systemd", CGROUPS + "/systemd"))
 """Where systemd puts processes, by the name in /proc/PID/cgroup and the mount point: version 2, hybrid, version 1."""
 PUNCH_HOLE, KEEP_SIZE = 0x02, 0x01  # fallocate(2)
-PAGE = 4096
-LONGEST_LINE = 1 << 16
+TAKEN = "argv.taken"
 
 
 def main(folder: str, cwd: str, max_bytes: int, files: int, group: str) -> int:
@@ -58,26 +56,28 @@ def main(folder: str, cwd: str, max_bytes: int, files: int, group: str) -> int:
     prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
     log = os.open("log", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o640)
     own = own_group() if group == "own" else ("", 0)  # before the engine is in it as well
-    pid, error = launch(words("argv"), words("environ"), cwd, (log, umask))
-    os.unlink("environ")
-    os.unlink("argv")
-    if error:
-        write("failed", error)
-        return 1
+    os.rename("argv", TAKEN)  # of two wrappers of one folder, one starts an engine
+    pid, error = launch(words(TAKEN), words("environ"), cwd, (log, umask))
     try:
-        write(
-            "started",
-            f'{{"pid": {pid}, "start": {start_time(pid)}, "wrapper": {os.getpid()}, '
-            f'"wrapper_start": {start_time(os.getpid())}, "boot": "{boot_id()}", "at": {time.time():.6f}, '
-            f'"group": "{escaped(own[0])}", "group_inode": {own[1]}}}',
-        )
-    except OSError as error:  # nobody would know of it, nor end it
+        write("failed", error) if error else write("started", about(pid, own))
+    except OSError:  # nobody would know of it, nor end it: it can be started again
         end_the_rest(ears)
-        say(f"its start cannot be noted, so it was ended: {error}")
-        return 1
-    watch(pid, Log(log, max_bytes, files), ears, own[0])
-    end_the_rest(ears)
-    return 0
+        os.rename(TAKEN, "argv")
+        raise
+    for name in ("environ", TAKEN):
+        os.unlink(name)
+    if not error:
+        watch(pid, Log(log, max_bytes, files), ears, own[0])
+        end_the_rest(ears)
+    return int(bool(error))
+
+
+def about(pid: int, own: "tuple[str, int]") -> str:
+    return (
+        f'{{"pid": {pid}, "start": {start_time(pid)}, "wrapper": {os.getpid()}, '
+        f'"wrapper_start": {start_time(os.getpid())}, "boot": "{boot_id()}", "at": {time.time():.6f}, '
+        f'"group": "{escaped(own[0])}", "group_inode": {own[1]}}}'
+    )
 
 
 def listen() -> int:

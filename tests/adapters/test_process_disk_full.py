@@ -123,13 +123,34 @@ def test_a_log_that_cannot_be_timed_costs_no_engine(held: Callable[..., Held]) -
 
 
 def test_an_engine_whose_start_cannot_be_noted_is_ended(held: Callable[..., Held], tmp_path: Path) -> None:
-    """Nobody would know of it, and the next one would find its cards in use."""
+    """Nobody would know of it, and the next one would find its cards in use; with room it can be started again."""
     tells = f"import os, time\nopen({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))\ntime.sleep(60)"
     wrapper = held("started", engine=tells, full=True)
     assert wrapper.wrapper.wait(10) == 1
     pid = wrapper.read("pid")
     assert not pid or not Path(f"/proc/{pid}").exists()
     assert wrapper.read("started") == ""
+    wrapper.room()
+    again = subprocess.Popen([sys.executable, process_stub.__file__, str(tmp_path), "/", "0", "3", "shared"])
+    until(lambda: wrapper.read("started") != "", "the engine runs")
+    until(lambda: not (tmp_path / "environ").exists(), "nothing secret is left")
+    again.terminate()
+    assert again.wait(10) == 0
+
+
+def test_of_two_wrappers_of_one_folder_one_starts_an_engine(held: Callable[..., Held], tmp_path: Path) -> None:
+    """An agent that was ended in the middle of a start, and the next one that finds it not started yet."""
+    counts = f"import os, time\nopen({str(tmp_path)!r} + f'/engine-{{os.getpid()}}', 'w').close()\ntime.sleep(60)"
+    first = held("nothing", engine=counts)
+    command = [sys.executable, process_stub.__file__, str(tmp_path), "/", "0", "3", "shared"]
+    others = [subprocess.Popen(command, stderr=subprocess.DEVNULL) for _ in range(3)]
+    until(lambda: sum(one.poll() is None for one in (first.wrapper, *others)) == 1, "all but one end")
+    until(lambda: len(list(tmp_path.glob("engine-*"))) == 1, "an engine runs")
+    keeper = next(one for one in (first.wrapper, *others) if one.poll() is None)
+    assert json.loads(first.read("started"))["wrapper"] == keeper.pid
+    keeper.terminate()
+    assert keeper.wait(10) == 0
+    assert len(list(tmp_path.glob("engine-*"))) == 1
 
 
 def test_half_a_line_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
