@@ -104,8 +104,9 @@ class SqliteStore:
         fresh = not self._path.exists() or self._path.stat().st_size == 0
         db = _open(self._path)
         if not fresh:
-            self._plans.drop(bounds.thin_all(db))
-            with suppress(sqlite3.OperationalError):  # no room for a second copy: it stays as large as it is
+            # without room for its log or for a second copy it stays as large as it is: an agent can start all the same
+            with suppress(sqlite3.OperationalError), db:
+                self._plans.drop(bounds.thin_all(db))
                 bounds.give_back(db)
             return db
         kept = self._plans.every()

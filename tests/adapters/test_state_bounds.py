@@ -139,3 +139,26 @@ async def test_a_clock_that_was_ahead_removes_nothing_new(tmp_path: Path, monkey
     await store.save_operation(end(late, now))
     assert await store.operation("late") is not None
     await store.close()
+
+
+async def test_a_full_disk_keeps_no_agent_from_starting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is beyond the bounds stays until there is room to remove it, whole."""
+    store = opened(tmp_path)
+    with monkeypatch.context() as before:
+        before.setattr(state_bounds, "PLANS_EACH", 100)
+        await plans(store, "demo", *range(1, 9))
+    await store.save(Deployment("demo", "demo-008"))
+    await store.close()
+
+    def full(db: sqlite3.Connection, newest: int) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(state_bounds, "thin_events", full)
+        store = opened(tmp_path)
+        assert [record.slug for record in await store.load()] == ["demo"]
+        await store.close()
+    assert len(files(tmp_path)) == 8
+    store = opened(tmp_path)
+    assert await history(store, "demo") == files(tmp_path) == ["demo-006", "demo-007", "demo-008"]
+    await store.close()
