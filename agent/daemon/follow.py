@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from typing import cast
@@ -22,6 +23,7 @@ BEHIND_S = 10.0
 """Silence after which the end of the log itself is looked at: an Engine that rotates a log under a reader may leave the
 reader with a file that nobody writes to any more, and its stream is silent from then on (seen on Docker 20.10)."""
 ENDED = frozenset({RunState.EXITED, RunState.DEAD, RunState.REMOVING})
+SET_BACK_S = 1.0
 IN_FLIGHT_S = 1.0
 """How long a line may be in the log and not have come."""
 
@@ -29,8 +31,15 @@ IN_FLIGHT_S = 1.0
 class Follower:
     """One task that reads one container's log into a bounded tail; `wake` is called when a line changes the picture."""
 
-    def __init__(self, runtime: Runtime, read: Callable[[str], LogEvent | None], wake: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        read: Callable[[str], LogEvent | None],
+        wake: Callable[[], None],
+        wall: Callable[[], float] = time.time,
+    ) -> None:
         self._runtime = runtime
+        self._wall = wall
         self._read = read
         self._wake = wake
         self._task: asyncio.Task[None] | None = None
@@ -99,7 +108,7 @@ class Follower:
             await cancelled(reading)
 
     async def _stream(self, container: str) -> None:
-        found = self._runtime.follow(container, self.tail.last_at)
+        found = self._runtime.follow(container, going_on_at(self.tail.last_at, self._wall()))
         async with aclosing(cast("AsyncGenerator[LogLine, None]", found)) as lines:
             async for line in lines:
                 self.unread = ""
@@ -145,10 +154,19 @@ class Follower:
         self._task, self._container = None, None
 
 
+def going_on_at(last_at: float | None, now: float) -> float | None:
+    """After which moment a log is taken up again; seconds of the epoch.
+
+    A clock that was set back stamps what comes with times before the last line's: nothing would be new until it had
+    caught up.
+    """
+    return now if last_at is not None and last_at > now + SET_BACK_S else last_at
+
+
 async def on_and_on(runtime: Runtime, container: str, since: float | None) -> AsyncIterator[LogLine]:
     """Its output after `since` until it ends: a stream that breaks, or is quiet for long, is taken up again."""
     while True:
-        async for line in runtime.follow(container, since):
+        async for line in runtime.follow(container, going_on_at(since, time.time())):
             since = line.at if line.at is not None else since
             yield line
         view = await runtime.view(container)

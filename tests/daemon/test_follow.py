@@ -191,3 +191,26 @@ async def test_a_runtime_whose_streams_do_not_lag_is_not_asked_again_and_again()
     await one.caught_up(5.0)
     assert asked == []
     await one.close()
+
+
+async def test_a_clock_that_was_set_back_keeps_no_line_away() -> None:
+    """What is written after it has times before the last line's."""
+    log, clock = Log(), [1000.0]
+    log.lines.append(LogLine("one", 1000.0))
+    one = Follower(log, lambda _: None, lambda: None, wall=lambda: clock[0])  # type: ignore[arg-type]
+    log.ended = True  # the stream ends, as one does that is silent for long
+    await one.attend("c")
+    await until(lambda: texts(one) == ["one"])
+    clock[0] = 100.0
+    opened = log.opened
+    await until(lambda: log.opened > opened + 1)
+    log.lines.append(LogLine("the reason", 100.5))
+    await until(lambda: texts(one)[-1] == "the reason")
+    await one.close()
+
+
+@pytest.mark.parametrize(
+    ("last", "now", "after"), [(None, 5.0, None), (4.0, 5.0, 4.0), (5.5, 5.0, 5.5), (3600.0, 5.0, 5.0)]
+)
+def test_a_log_goes_on_after_its_last_line_or_now(last: float | None, now: float, after: float | None) -> None:
+    assert follow.going_on_at(last, now) == after
