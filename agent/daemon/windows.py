@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from apscheduler.triggers.cron import CronTrigger
 
@@ -23,21 +23,25 @@ class Windows:
 
     def opened(self, wall: float) -> float | None:
         """When the window began that is open now, the latest of several; None while none is. Seconds of the epoch."""
-        now = datetime.fromtimestamp(wall, self._zone)
+        now = datetime.fromtimestamp(wall, UTC)
         began = [at for trigger in self._opens if (at := self._began(trigger, now)) is not None]
-        return max(began).timestamp() if began else None
+        return max(map(datetime.timestamp, began), default=None)
 
     def closed(self, wall: float) -> str:
         """Empty while one is open (or there are none), else when the next opens, in words. `wall`: epoch seconds."""
-        now = datetime.fromtimestamp(wall, self._zone)
+        now = datetime.fromtimestamp(wall, UTC)
         if not self._opens or any(self._began(trigger, now) is not None for trigger in self._opens):
             return ""
         following = [at for trigger in self._opens if (at := trigger.get_next_fire_time(None, now)) is not None]
         if not following:
             return "no maintenance window ever opens again"
-        return f"the next maintenance window opens {min(following).isoformat(sep=' ', timespec='minutes')}"
+        first = min(following, key=datetime.timestamp)
+        return f"the next maintenance window opens {first.isoformat(sep=' ', timespec='minutes')}"
 
     def _began(self, trigger: CronTrigger, now: datetime) -> datetime | None:
-        """The first opening within the last length of a window, where it is not after now."""
+        """The first opening within the last length of a window, where it is not after now.
+
+        In UTC: Python reckons with the hands of the clock where both times are of one zone, and they jump twice a year.
+        """
         began: datetime | None = trigger.get_next_fire_time(None, now - self._length + timedelta(microseconds=1))
-        return began if began is not None and began <= now else None
+        return began if began is not None and began.astimezone(UTC) <= now else None

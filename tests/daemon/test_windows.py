@@ -77,3 +77,28 @@ def test_a_weekday_as_a_number_is_refused(day: str) -> None:
     with pytest.raises(ValidationError, match="write sun or mon"):
         Maintenance(windows=(f"0 3 * * {day}",))
     Maintenance(windows=("0 3 * * mon-fri", "0 3 * * */2", "0 3 1 1 *"))
+
+
+@pytest.mark.parametrize(
+    ("when", "is_open"),
+    [
+        # the hands go back an hour at 01:00 UTC: half past two comes twice, and cron opens at both
+        ("2026-10-25T00:29:00+00:00", False),
+        ("2026-10-25T00:30:00+00:00", True),
+        ("2026-10-25T01:10:00+00:00", True),  # ten past two again, forty minutes after the first opening
+        ("2026-10-25T03:29:00+00:00", True),
+        ("2026-10-25T03:30:00+00:00", False),
+        # they go on an hour at 01:00 UTC: half past two is half past three
+        ("2026-03-29T01:00:00+00:00", False),
+        ("2026-03-29T01:29:00+00:00", False),
+        ("2026-03-29T01:30:00+00:00", True),
+        ("2026-03-29T02:59:00+00:00", True),
+    ],
+)
+def test_a_window_lasts_where_the_hands_of_the_clock_jump(when: str, is_open: bool) -> None:
+    windows = Windows(Maintenance(windows=("30 2 * * *",), length_s=7200, timezone="Europe/Berlin"))
+    wall = datetime.fromisoformat(when).timestamp()
+    opened = windows.opened(wall)
+    assert (opened is not None) is is_open
+    assert (windows.closed(wall) == "") is is_open
+    assert opened is None or wall - 7200 < opened <= wall
