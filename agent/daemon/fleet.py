@@ -84,6 +84,8 @@ class Fleet(Audience):
         self._tasks_of_operations: set[asyncio.Task[None]] = set()
         self.current: dict[str, str] = {}
         """Slug → the operation that is under way, for the log."""
+        self._unanswered: set[str] = set()
+        """Deployments that a person asked something of since their last tick; it may have changed nothing."""
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
@@ -210,7 +212,9 @@ class Fleet(Audience):
         self.on_board(board)
         first = slug not in self._turned
         self._turned[slug] = self._clock.now().mono
-        if first or before is None or moved(before, board):
+        asked = slug in self._unanswered
+        self._unanswered.discard(slug)
+        if first or before is None or asked or moved(before, board):
             task = asyncio.create_task(self._follow_operations(slug, board), name=f"operations {slug}")
             self._tasks_of_operations.add(task)
             task.add_done_callback(self._tasks_of_operations.discard)
@@ -346,6 +350,7 @@ class Fleet(Audience):
             self._can_start(loop)
         wish(loop.record)  # refuses now, before anything is written
         operation = await self._open(slug, kind, None, by)
+        self._unanswered.add(slug)
         await loop.change(wish)
         return operation
 
