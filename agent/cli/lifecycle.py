@@ -41,10 +41,11 @@ def run(arguments: Namespace) -> int:
         answer = client.call("DELETE", path, body)
     else:
         answer = client.call("POST", f"{path}/{command}", body)
-    if command not in AT_ONCE:
-        progress = Progress(arguments)
-        with GoesOn(arguments, arguments.slug, progress):
-            follow(client, answer, progress)
+    if command in AT_ONCE:
+        return tell(arguments, answer)
+    progress = Progress(arguments)
+    with GoesOn(arguments, arguments.slug, progress):
+        follow(client, answer, progress)
     return show(arguments, client, path)
 
 
@@ -57,6 +58,11 @@ def show(arguments: Namespace, client: Client, path: str) -> int:
         if error.kind != "not_found":
             raise
         one = None
+    return tell(arguments, one)
+
+
+def tell(arguments: Namespace, one: dict[str, Any] | None) -> int:
+    """The deployment as the agent answered, None where it is gone."""
     if arguments.json:
         print_json(one if one is not None else {"slug": arguments.slug, "state": "removed"})
     elif not arguments.quiet:
