@@ -20,13 +20,17 @@ ID = "disk.free"
 LITTLE = Bytes.gib(5)
 FEW_INODES = 1000
 HINT = "free room there (`docker system df`, old weights), or move Docker's data-root or the model folder"
+NOWHERE = "start the container engine, or complete what the plan misses: mounts say where weights lie"
 
 
 async def look(case: Case) -> Answer:
     writable = {bind.source for bind in binds_of(case.plan) if not bind.read_only}
     disks: dict[str, DiskSpace] = {}
     hindered: list[str] = []
-    for path in await places(case):
+    where = await places(case)
+    if not where:
+        return unknown("it is not known where image, weights and caches go", need=in_all(case), hint=NOWHERE)
+    for path in where:
         disk = await case.facts.disk(path)
         if isinstance(disk, Unknown):
             return unknown(f"{path}: {disk.reason}")
@@ -44,14 +48,19 @@ async def judge(case: Case, disks: Sequence[DiskSpace], details: dict[str, Any])
     free = Bytes(sum(disk.available for disk in disks))
     there, complete = await present(case)
     details |= {"free": free, "there": there, "need": need, "tolerance": TOLERANCE}
-    in_all = f"{need} in all" if need else ""
     found = f"{free} free on {', '.join(disk.mount for disk in disks)}" + (f", {there} there already" if there else "")
     if need is not None and not at_least(free + there, need):
         hint = HINT if not complete else "image and weights are here, so that only caches must fit; " + HINT
-        return (doubtful if complete else bad)(found, need=in_all, hint=hint, details=details)
+        return (doubtful if complete else bad)(found, need=in_all(case), hint=hint, details=details)
     if doubts := [doubt for disk in disks for doubt in doubts_of(disk)]:
-        return doubtful(f"{found}; {'; '.join(doubts)}", need=in_all, hint=HINT, details=details)
-    return good(found, need=in_all, details=details)
+        return doubtful(f"{found}; {'; '.join(doubts)}", need=in_all(case), hint=HINT, details=details)
+    return good(found, need=in_all(case), details=details)
+
+
+def in_all(case: Case) -> str:
+    """The need in words, empty where none is stated."""
+    need = case.size_needed(ID)
+    return f"{need} in all" if need else ""
 
 
 def doubts_of(disk: DiskSpace) -> list[str]:

@@ -247,6 +247,15 @@ async def test_disk(disks: dict[str, Any], wanted: Bytes, level: Level, says: st
     assert says in answer.found
 
 
+async def test_room_in_no_known_place_is_unknown_and_not_zero() -> None:
+    """No engine says where images go, and the launch's mounts are not known yet: nothing was looked at."""
+    facts = FakeFacts(engine=HANGS)
+    answer = await disk_free.look(case(facts, need("disk.free", GIB(700))))
+    assert (answer.level, answer.need) == (UNKNOWN, "700 GiB in all")
+    assert "0 B" not in answer.found
+    assert "container engine" in answer.hint
+
+
 async def test_what_is_there_already_counts() -> None:
     """The author's figure is for image, weights and caches together, on an empty disk."""
     facts = FakeFacts(
