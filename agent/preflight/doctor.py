@@ -84,8 +84,11 @@ def healthy(findings: tuple[Finding, ...]) -> bool:
 
 def sentence(findings: tuple[Finding, ...]) -> str:
     """What stands below the findings."""
-    wrong = [finding.check for finding in findings if finding.refuses]
-    return f"something is wrong: {', '.join(wrong)}" if wrong else "nothing is wrong with this host"
+    if wrong := [finding.check for finding in findings if finding.refuses]:
+        return f"something is wrong: {', '.join(wrong)}"
+    if unseen := [finding.check for finding in findings if finding.level is Level.UNKNOWN]:
+        return f"nothing wrong was found; not known: {', '.join(unseen)}"
+    return "nothing is wrong with this host"
 
 
 def nothing(runtime: str, gpus: bool) -> Plan:

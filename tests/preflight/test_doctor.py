@@ -67,6 +67,11 @@ async def test_nothing_is_wrong_with_a_good_host() -> None:
     assert sentence(tuple(findings.values())) == "nothing is wrong with this host"
 
 
+async def test_what_could_not_be_looked_at_is_not_called_well() -> None:
+    findings = await doctor(around=Around(synced=HANGS))
+    assert sentence(tuple(findings.values())) == "nothing wrong was found; not known: clock"
+
+
 @pytest.mark.parametrize(
     ("around", "check", "level", "says"),
     [
