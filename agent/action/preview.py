@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from agent.action.decide import decide
-from agent.action.model import Create, Nothing, Remove, Signal, Start, Step
+from agent.action.model import Create, Nothing, Remove, Signal, Start, Step, Yield
 from agent.action.record import Deployment
 from agent.action.seen import Release, Seen
 from agent.action.transition import Outcome, finish, intend
@@ -25,6 +25,8 @@ def preview(record: Deployment, seen: Seen) -> tuple[str, ...]:
             break
         said.append(step.why)
         record = finish(intend(record, step, seen), step, ideal(step), seen)
+        if isinstance(step, Yield):
+            seen = replace(seen, other="rests")
         seen = replace(seen, container=after(step, record, seen.container), verdict=None)
         if isinstance(step, Start):
             said.append("watches it until it is ready")

@@ -66,8 +66,8 @@ class Desk(Protocol):
 
     async def plan(self, wanted: Wanted) -> Mapping[str, Any]: ...
 
-    async def steps(self, wanted: Wanted) -> tuple[str, ...]:
-        """What a deploy of it would do now, a sentence a step."""
+    async def steps(self, wanted: Wanted, replaces: str | None) -> tuple[str, ...]:
+        """What a deploy of it, in the place of another one, would do now; a sentence a step."""
         ...
 
     async def deploy(self, wanted: Wanted, terms: Terms, by: Caller) -> Operation: ...

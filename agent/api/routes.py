@@ -13,7 +13,7 @@ from agent.api import answers
 from agent.api.desk import Desk, Terms, Wanted
 from agent.api.endpoint import Endpoints, Listing, Promise, body_of, query_of, reply
 from agent.api.planned import Plan
-from agent.api.shapes import LONGEST_WAIT_S, DeployBody, PlanBody, StateQuery, VerbBody
+from agent.api.shapes import LONGEST_WAIT_S, DeployBody, PlanBody, StateQuery, StepsBody, VerbBody
 from agent.errors import NotFound
 from agent.metrics.board import Board
 
@@ -42,10 +42,11 @@ async def plan(request: web.Request) -> web.Response:
     return reply(Plan.model_validate(found))
 
 
-@routes.add("POST", "/v1/plans/steps", Promise({200: Listing(str)}, body=PlanBody, fails=PLANNING))
+@routes.add("POST", "/v1/plans/steps", Promise({200: Listing(str)}, body=StepsBody, fails=PLANNING))
 async def steps(request: web.Request) -> web.Response:
     """What a deploy would do now; nothing is done."""
-    return web.json_response(list(await request.app[DESK].steps(wanted(await body_of(request, PlanBody)))))
+    body = await body_of(request, StepsBody)
+    return web.json_response(list(await request.app[DESK].steps(wanted(body), body.replace)))
 
 
 @routes.add(

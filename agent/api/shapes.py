@@ -50,13 +50,18 @@ class PlanBody(Body):
         return self
 
 
-class DeployBody(PlanBody):
+class StepsBody(PlanBody):
+    """`replace`: the deployment whose place it would take."""
+
+    replace: Name | None = None
+
+
+class DeployBody(StepsBody):
     """`plan_id`: refuse when the plan has become another one than the person saw. `accept`: checks to overrule.
     `replace`: the deployment whose place it takes."""
 
     plan_id: str | None = Field(None, max_length=64)
     accept: list[str] = Field(default_factory=list, max_length=100)
-    replace: Name | None = None
 
 
 class VerbBody(Body):

@@ -44,6 +44,12 @@ MODES = {"pause": Supervision.PAUSED, "observe": Supervision.OBSERVE, "resume": 
 STALE_TICK_S = 300.0
 
 
+class NoEarlierPlan(NotFound):
+    """A rollback has nowhere to go."""
+
+    message = "cannot roll {slug} back: {why}"
+
+
 class PlanChanged(Refused):
     """What the person saw is not what would be deployed."""
 
@@ -109,12 +115,14 @@ class DaemonDesk:
         cleaned: Mapping[str, Any] = self._to.veil.clean(self._to.plan_json(plan))
         return cleaned
 
-    async def steps(self, wanted: Wanted) -> tuple[str, ...]:
-        """What a deploy of it would do now."""
+    async def steps(self, wanted: Wanted, replaces: str | None) -> tuple[str, ...]:
+        """What a deploy of it, in the place of another one, would do now."""
         plan = await self._to.planned(wanted)
         slug, now = plan.recipe.slug, self._to.clock.now()
+        if replaces is not None:
+            self._replaceable(slug, replaces)
         board = self.boards.get(slug)
-        want = commands.Want(slug, plan.plan_id)
+        want = commands.Want(slug, plan.plan_id, replaces=replaces)
         record = commands.deploy(board.record if board else None, want, now.wall)
         container = board.sample.container if board and board.sample else None
         seen = Seen(
@@ -123,8 +131,17 @@ class DaemonDesk:
             boot_id=record.boot_id,
             container=container if isinstance(container, ContainerView) else None,
             verdict=board.verdict if board else None,
+            other=self._to.fleet.standing(replaces) if replaces is not None else "",
         )
         return preview(record, seen)
+
+    def _replaceable(self, slug: str, other: str) -> None:
+        """A deployment of another recipe, which is there."""
+        if other == slug:
+            raise UsageError(
+                why=f"{slug} cannot replace itself", advice="a new plan of it takes over without --replace"
+            )
+        self._to.fleet.loop(other)
 
     async def deploy(self, wanted: Wanted, terms: Terms, by: Caller) -> Operation:
         known(terms.accepted)
@@ -132,10 +149,8 @@ class DaemonDesk:
         slug = plan.recipe.slug
         if terms.plan_id is not None and terms.plan_id != plan.plan_id:
             raise PlanChanged(slug=slug, now=plan.plan_id, seen=terms.plan_id)
-        if terms.replaces == slug:
-            raise UsageError(
-                why=f"{slug} cannot replace itself", advice="a new plan of it takes over without --replace"
-            )
+        if terms.replaces is not None:
+            self._replaceable(slug, terms.replaces)
         mode = Supervision(self._to.settings().supervision)
         want = commands.Want(slug, plan.plan_id, terms.accepted, terms.replaces, dict(wanted.sets), mode)
         if wanted.document is not None:
@@ -166,11 +181,7 @@ class DaemonDesk:
         earlier = [one["plan_id"] for one in await self._to.store.history(slug) if one["plan_id"] != record.plan_id]
         target = plan_id or record.before
         if target is None or target not in earlier:
-            known = ", ".join(earlier) or "there is no other"
-            never = "" if plan_id else f"none of {slug} became ready before {record.plan_id}; "
-            why = f"{never}of {slug} there are kept: {known}"
-            advice = f"name one of them: agentctl history {slug} shows when each was made"
-            raise NotFound(what="earlier plan", name=target or "", why=why, advice=advice)
+            raise no_earlier_plan(slug, record.plan_id, plan_id, earlier)
         want = commands.Want(slug, target, record.accepted, None, record.sets)
         operation = await self._to.fleet.deploy(await self._to.fleet.plan_of(target), want, by.text)
         details = {"plan": target, "from": record.plan_id, "operation": operation.id}
@@ -316,6 +327,20 @@ class DaemonDesk:
         seen = await self._to.host()
         site: Mapping[str, Any] = self._to.veil.clean(self._to.site())
         return {**seen, "settings": site, "version": VERSION}
+
+
+def no_earlier_plan(slug: str, current: str, named: str | None, earlier: list[str]) -> NoEarlierPlan:
+    """Why there is nothing to go back to, and what could be named."""
+    if not earlier:
+        advice = f"agentctl upgrade {slug} takes the newest revision of its recipe"
+        return NoEarlierPlan(slug=slug, why=f"{current} is the only plan that it has had", advice=advice)
+    kept = f"kept are {', '.join(earlier)}"
+    if named == current:
+        why = f"it is on {current} now; {kept}"
+    else:
+        why = f"it has had no plan {named!r}; {kept}" if named else f"none before {current} became ready; {kept}"
+    advice = f"name one of them: agentctl history {slug} shows when each was made"
+    return NoEarlierPlan(slug=slug, why=why, advice=advice)
 
 
 def saved_lines(folder: Path, tail: int | None) -> list[str]:

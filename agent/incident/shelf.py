@@ -55,7 +55,8 @@ def folder_of(shelf: Path, incident_id: str) -> Path:
     """Its folder. An id is a name of a folder here and nothing else: no separators, no way up."""
     folder = shelf / incident_id
     if "/" in incident_id or incident_id.startswith(".") or not (folder / SUMMARY).is_file():
-        raise NotFound(what="incident", name=incident_id, why="agentctl incidents lists those that are kept")
+        advice = "agentctl incidents lists those that are"
+        raise NotFound(what="incident", name=incident_id, why="none of that name is kept", advice=advice)
     return folder
 
 

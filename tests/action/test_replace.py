@@ -10,7 +10,10 @@ from agent.action import commands
 from agent.action.codec import record_from_json, record_to_json
 from agent.action.conflicts import Conflict, no_conflict
 from agent.action.model import BringBack, Create, Nothing, RollBack, Yield
+from agent.action.preview import preview
 from agent.action.record import Deployment, State
+from agent.action.seen import Seen
+from agent.clock import Instant
 from agent.engines.model import EngineKind, EngineLaunch, FailureClass
 from agent.plan.model import ContainerPlan, Plan, RecipeRef
 from agent.verdict.model import Judged, Remedy, Verdict
@@ -205,3 +208,14 @@ def test_the_plan_to_go_back_to_is_the_last_other_one_that_became_ready() -> Non
     record = world.run(commands.deploy(record, commands.Want("demo", "plan-1"), world.clock), 40)
     assert (record.plan_id, record.before) == ("plan-1", "plan-3")
     assert record_from_json(record_to_json(record)) == record
+
+
+@pytest.mark.parametrize(
+    ("other", "makes_room"),
+    [("runs", ["demo-old makes room: checks have passed and the image is there"]), ("rests", [])],
+)
+def test_a_preview_names_the_deployment_that_makes_room(other: str, makes_room: list[str]) -> None:
+    seen = Seen(now=Instant(1000.0, 1000.0), watch=watch(), boot_id=BOOT, other=other)
+    said = list(preview(fresh(replaces="demo-old"), seen))
+    assert [text for text in said if "makes room" in text] == makes_room
+    assert said[-3:] == ["creates generation 1", "starts generation 1", "watches it until it is ready"]
