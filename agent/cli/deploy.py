@@ -51,9 +51,15 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def seconds(text: str) -> float:
-    value = float(text)
-    if value <= 0:
-        raise ValueError
+    """What `--wait` takes; it takes the next word, so a recipe that follows it is told where to stand."""
+    from argparse import ArgumentTypeError
+
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise ArgumentTypeError(f"{text!r} is no number of seconds; --wait alone stands after the recipe")
     return value
 
 
@@ -97,7 +103,7 @@ def confirmed(arguments: Namespace, plan: dict[str, Any]) -> bool:
 
 
 def dry_run(arguments: Namespace, client: Client, body: dict[str, Any]) -> int:
-    steps = client.call("POST", "/v1/plans/steps", body)
+    steps = client.call("POST", "/v1/plans/steps", body | {"replace": arguments.replace})
     if arguments.json:
         print_json(steps)
     else:

@@ -188,7 +188,7 @@ def overview(words: list[str], name: str | None) -> int:
 
         from agent.errors import UsageError
 
-        near = get_close_matches(name, COMMANDS, 1)
+        near = get_close_matches(name, COMMANDS, 1, cutoff=0.7)
         advice = f"did you mean {near[0]}?" if near else "agentctl --help lists the commands"
         raise UsageError(why=f"{name!r} is no command of agentctl", advice=advice)
     width = max(map(len, COMMANDS))

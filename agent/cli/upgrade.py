@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+
 from agent.cli.connect import connect
-from agent.cli.deploy import GoesOn, follow
+from agent.cli.deploy import GIVEN_UP, GoesOn, follow
 from agent.cli.lifecycle import show
 from agent.cli.output import Progress
 from agent.cli.status import quoted
@@ -25,8 +27,15 @@ def run(arguments: Namespace) -> int:
     client = connect(arguments)
     path = f"/v1/deployments/{quoted(arguments.slug)}"
     body = {"plan_id": arguments.plan} if arguments.command == "rollback" else {"now": arguments.now}
+    before = client.get(path)
     operation = client.call("POST", f"{path}/{arguments.command}", body)
     progress = Progress(arguments)
     with GoesOn(arguments, arguments.slug, progress):
         follow(client, operation, progress)
+    if operation["plan_id"] == before["plan_id"] and before["state"] not in GIVEN_UP and not quiet(arguments):
+        print(f"nothing changes: {arguments.slug} has this plan already", file=sys.stderr)
     return show(arguments, client, path)
+
+
+def quiet(arguments: Namespace) -> bool:
+    return bool(arguments.quiet or arguments.json)

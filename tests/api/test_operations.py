@@ -73,6 +73,30 @@ def test_a_stop_and_a_remove_go_on_after_a_kill(own: Rig) -> None:
     assert own.containers("sim") == []
 
 
+def test_what_is_asked_of_a_deployment_at_rest_is_answered_though_nothing_changes(own: Rig) -> None:
+    own.publish(recipes.recipe("sim", free_port()), recipes.profile())
+    own.ok("deploy", "sim", "--yes", "-q", "--wait=40")
+    for _ in range(2):
+        assert ended(own, begin(own, "/v1/deployments/sim/stop"), 10)["state"] == "done"
+    assert own.api("/v1/deployments/sim")["why"] == "stopped by a person"
+
+
+def test_the_answer_to_a_pause_is_the_deployment_as_it_is_now(own: Rig) -> None:
+    own.publish(recipes.recipe("sim", free_port()), recipes.profile())
+    own.ok("deploy", "sim", "--yes", "-q", "--wait=40")
+    said = {verb: own.ok(verb, "sim").out.splitlines()[0].split("  ")[1] for verb in ("observe", "pause", "resume")}
+    assert said == {"observe": "ready (observe)", "pause": "ready (paused)", "resume": "ready"}
+
+
+def test_a_rollback_that_has_nowhere_to_go_says_what_there_is(own: Rig) -> None:
+    own.publish(recipes.recipe("sim", free_port()), recipes.profile())
+    own.ok("deploy", "sim", "--yes", "-q", "--wait=40")
+    plan = own.api("/v1/deployments/sim")["plan_id"]
+    reply = ask(own.port, "/v1/deployments/sim/rollback", "POST", b"{}", token=TOKEN)
+    assert (reply.status, reply.json["error"]["code"]) == (404, "not_found")
+    assert reply.json["error"]["message"] == f"cannot roll sim back: {plan} is the only plan that it has had"
+
+
 def test_one_that_was_noted_and_not_begun_is_ended_and_says_so(own: Rig) -> None:
     """The kill came between the two writes: exactly what the state file then holds is written here."""
     own.publish(recipes.recipe("sim", free_port()), recipes.profile())

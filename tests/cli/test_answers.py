@@ -82,6 +82,7 @@ def test_no_incident_is_said_of_whom(answers: Answers, capsys: pytest.CaptureFix
 def test_whoever_stops_looking_is_told_that_the_agent_goes_on(
     answers: Answers, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    answers["/v1/deployments/one"] = {"plan_id": "p1", "state": "ready"}
     answers["/v1/deployments/one/upgrade"] = {"state": "running", "id": "O1", "progress": {}, "error": None}
     answers["/v1/operations/O1"] = KeyboardInterrupt()
     assert main(["upgrade", "one"]) == 130
@@ -120,3 +121,23 @@ def test_a_log_is_told_of_each_step_and_not_of_each_second(
 def test_progress_says_nothing_where_json_is_wanted(capsys: pytest.CaptureFixture[str]) -> None:
     progress("-o", "json").show("loads", step="load")
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("state", "plan", "said"),
+    [("ready", "p1", "nothing changes: one has this plan already\n"), ("failed", "p1", ""), ("ready", "p2", "")],
+    ids=["the same plan", "the same plan, started again", "another plan"],
+)
+def test_an_upgrade_that_changes_nothing_says_so(
+    answers: Answers, capsys: pytest.CaptureFixture[str], state: str, plan: str, said: str
+) -> None:
+    one = {"slug": "one", "state": state, "plan_id": "p1", "why": "w", "since": "T", "endpoint": None}
+    answers["/v1/deployments/one"] = one | {"supervision": "active"}
+    answers["/v1/deployments/one/upgrade"] = {"id": "1", "slug": "one", "plan_id": plan, "state": "done", "error": None}
+    assert main(["upgrade", "one"]) == 0
+    assert capsys.readouterr().err == said
+
+
+def test_a_recipe_after_wait_is_told_where_to_stand(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["deploy", "--wait", "one"]) == 2
+    assert "'one' is no number of seconds; --wait alone stands after the recipe" in capsys.readouterr().err
