@@ -189,7 +189,7 @@ async def window_of(observer: Observer) -> str:
     """The samples that led to the verdict, as a recording that `agentctl replay` reads."""
     if observer.window is None:
         raise RuntimeTrouble(action="write the window", why="no sample has been taken")
-    return "\n".join(write_recording(observer.window, observer.plan.engine))
+    return "\n".join(write_recording(observer.window, observer.plan.engine, observer.plan.watch))
 
 
 def plain(value: Any) -> Any:

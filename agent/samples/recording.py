@@ -10,6 +10,7 @@ from typing import Any
 from agent.engines.model import Command, EngineKind, EngineLaunch
 from agent.engines.registry import dialect_of
 from agent.errors import InvalidInput
+from agent.plan.watch import Watch
 from agent.samples.checked import build, mapping, slim
 from agent.samples.codec import line_of, sample_of
 from agent.samples.model import Sample, Window
@@ -21,6 +22,9 @@ class BadRecording(InvalidInput):
     code = "recording.invalid"
     message = "cannot read line {line} of the recording: {why}"
     hint = "agent/samples/README.md tells the form of a line"
+
+
+STALLS = ("stall", "stall_blind")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +108,20 @@ def default_launch(kind: EngineKind) -> EngineLaunch:
     return dialect_of(kind).describe(Command(()))
 
 
-def write_recording(window: Window, engine: EngineLaunch | None) -> list[str]:
-    """A window as lines: its head, then its samples, oldest first."""
+def write_recording(window: Window, engine: EngineLaunch | None, watch: Watch | None = None) -> list[str]:
+    """A window as lines: its head with the windows that it was judged by, then its samples, oldest first."""
     head = Head(
         engine=engine,
         started=window.started.mono,
         ready=window.ready.mono if window.ready else None,
         learned=window.learned,
+        watch=stated(watch) if watch else {},
     )
     return [json.dumps(line) for line in (slim(head), *(line_of(sample) for sample in window.samples))]
+
+
+def stated(watch: Watch) -> dict[str, float | None]:
+    """The windows by name, as a head states them. Where nobody's word is behind those of a stall they are left out: a
+    stated one is acted on."""
+    seconds = {name: span.seconds for name, span in watch.spans().items()}
+    return seconds if watch.derived else {name: value for name, value in seconds.items() if name not in STALLS}

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from agent.action.replay import changes, replay
+from agent.plan.windows import derive
 from agent.samples.recording import read_recording, write_recording
 from tests.verdict import scenarios as s
 from tests.verdict.series import PP4, Series, Tick, pp4_watch
@@ -91,3 +92,15 @@ def test_times_are_the_recordings_own():
     moment = next(iter(replay(recording, pp4_watch())))
     assert moment.t == 7.5
     assert replace(moment).to_json()["state"] == "dead"
+
+
+@pytest.mark.parametrize("derived", [True, False], ids=["somebody's word", "nobody's word"])
+def test_a_recording_brings_the_windows_that_it_was_judged_by(derived: bool) -> None:
+    """Whoever replays an incident's window alone must see what the agent saw."""
+    watch = replace(pp4_watch(stall=8.0, zombie=5.0), derived=derived)
+    window = played(s.then(s.hang), 60)[-1].window
+    head = read_recording(write_recording(window, PP4, watch)).head
+    again = derive(head.engine, [], head.watch, {})
+    own = {name: span.seconds for name, span in watch.spans().items() if derived or not name.startswith("stall")}
+    assert own.items() <= {name: span.seconds for name, span in again.spans().items()}.items()
+    assert again.derived is derived
