@@ -84,8 +84,7 @@ class Fleet(Audience):
         self._tasks_of_operations: set[asyncio.Task[None]] = set()
         self.current: dict[str, str] = {}
         """Slug → the operation that is under way, for the log."""
-        self._unanswered: set[str] = set()
-        """Deployments that a person asked something of since their last tick; it may have changed nothing."""
+        self._unanswered: set[str] = set()  # a person asked something of them since their last tick
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
@@ -210,11 +209,10 @@ class Fleet(Audience):
         self._count_restarts(before, board)
         self.boards[slug] = board
         self.on_board(board)
-        first = slug not in self._turned
+        news = slug not in self._turned or slug in self._unanswered  # what was asked may change nothing in the record
         self._turned[slug] = self._clock.now().mono
-        asked = slug in self._unanswered
         self._unanswered.discard(slug)
-        if first or before is None or asked or moved(before, board):
+        if news or before is None or moved(before, board):
             task = asyncio.create_task(self._follow_operations(slug, board), name=f"operations {slug}")
             self._tasks_of_operations.add(task)
             task.add_done_callback(self._tasks_of_operations.discard)
@@ -357,8 +355,7 @@ class Fleet(Audience):
     def _can_start(self, loop: Loop) -> None:
         """An engine that runs is not taken down where none can be started."""
         if why := self.broken(loop.plan, loop.record):
-            slug = loop.record.slug
-            raise BrokenHost(slug=slug, why=why)
+            raise BrokenHost(slug=loop.record.slug, why=why)
 
     async def supervise(self, slug: str, mode: Supervision) -> Deployment:
         return await self.loop(slug).change(lambda record: commands.supervise(record, mode))
