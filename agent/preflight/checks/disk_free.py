@@ -20,7 +20,8 @@ ID = "disk.free"
 LITTLE = Bytes.gib(5)
 FEW_INODES = 1000
 HINT = "free room there (`docker system df`, old weights), or move Docker's data-root or the model folder"
-NOWHERE = "start the container engine, or complete what the plan misses: mounts say where weights lie"
+NO_MODEL = "the launch names its model by no path: look at the room yourself, then --accept disk.free"
+NO_MOUNTS = "start the container engine, or complete what the plan misses: mounts say where weights lie"
 
 
 async def look(case: Case) -> Answer:
@@ -29,7 +30,8 @@ async def look(case: Case) -> Answer:
     hindered: list[str] = []
     where = await places(case)
     if not where:
-        return unknown("it is not known where image, weights and caches go", need=in_all(case), hint=NOWHERE)
+        hint = NO_MOUNTS if case.in_container else NO_MODEL
+        return unknown("it is not known where image, weights and caches go", need=in_all(case), hint=hint)
     for path in where:
         disk = await case.facts.disk(path)
         if isinstance(disk, Unknown):
@@ -110,7 +112,7 @@ async def size_of(case: Case, path: str) -> Bytes:
 
 
 def applies(case: Case) -> bool:
-    return case.need(ID) is not None or case.plan.container is not None or bool(model(case))
+    return case.need(ID) is not None or case.in_container or bool(model(case))
 
 
 CHECK = Check(ID, "room for image, weights and caches", look, applies)

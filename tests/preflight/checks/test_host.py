@@ -254,6 +254,8 @@ async def test_room_in_no_known_place_is_unknown_and_not_zero() -> None:
     assert (answer.level, answer.need) == (UNKNOWN, "700 GiB in all")
     assert "0 B" not in answer.found
     assert "container engine" in answer.hint
+    plain = await disk_free.look(case(facts, need("disk.free", GIB(700)), runtime="process"))
+    assert (plain.level, "--accept disk.free" in plain.hint) == (UNKNOWN, True)
 
 
 async def test_what_is_there_already_counts() -> None:
