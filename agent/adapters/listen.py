@@ -16,6 +16,7 @@ from agent.errors import AgentError
 BACKLOG = 128
 HANDSHAKE_S = 10.0
 """How long a client may take for its part of TLS."""
+OWNER_S = 2.0
 CREDENTIALS = struct.Struct("3i")
 """`struct ucred` of unix(7): pid, uid, gid."""
 Protocols = Callable[[], asyncio.Protocol]
@@ -56,6 +57,20 @@ def bind(address: str, port: int) -> socket.socket:
     except OSError as error:
         raise CannotListen(where=f"{address}:{port}", why=error.strerror or error) from error
     return listener
+
+
+def owner(path: Path) -> str:
+    """Who accepts connections on a unix socket, in words; empty where nobody does, as after a kill."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(OWNER_S)
+        try:
+            probe.connect(str(path))
+            pid, _, _ = CREDENTIALS.unpack(probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size))
+        except (TimeoutError, BlockingIOError):
+            return "a program that does not answer"
+        except OSError:
+            return ""
+    return f"pid {pid}"
 
 
 def tls(certificate: Path, key: Path, client_ca: Path | None) -> ssl.SSLContext:

@@ -27,6 +27,7 @@ from agent.settings.model import Listen, Settings
 
 log = structlog.get_logger()
 GROUP = "recipe-agent"
+SOCKET_TAKEN = "one agent a host; stop it, or give this one another paths.socket (and paths.state) in agent.yaml"
 # sockaddr_un of unix(7) has 108 bytes for a path and its end.
 SOCKET_PLACE = "paths.socket in agent.yaml: a folder that the agent's user may write to, in a path of at most 107 bytes"
 LOOK_AGAIN_S = 2.0
@@ -82,6 +83,8 @@ class Doors:
         """Everything is allowed here, to who may open the file: its owner and the group recipe-agent."""
         self._unix = await runner_for(make_app(self._desk, Entrance(unix_caller)))
         factory = doorway(self._unix, Crowd(MOST_CONNECTIONS, MOST_CONNECTIONS))
+        if who := await asyncio.to_thread(listen.owner, path):
+            raise listen.CannotListen(where=path, why=f"{who} listens there", advice=SOCKET_TAKEN)
         before = os.umask(0o117)
         try:
             clear_place(path)
@@ -174,7 +177,7 @@ def tcp_caller(request: web.Request) -> Caller:
 
 
 def clear_place(path: Path) -> None:
-    """A killed agent leaves its socket behind; the lock on the state folder says that nobody serves it."""
+    """A killed agent leaves its socket behind."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
 

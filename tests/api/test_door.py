@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 
 import pytest
 from aiohttp import web
@@ -12,6 +13,7 @@ from aiohttp import web
 from agent.adapters import listen
 from agent.api import door
 from agent.api.door import Crowd, Door, patient
+from tests.api.conftest import open_rig
 
 BIG = 16 << 20
 
@@ -134,3 +136,21 @@ async def emptied(crowd: Crowd) -> None:
     async with asyncio.timeout(3):
         while crowd.count:
             await asyncio.sleep(0.02)
+
+
+def test_a_socket_that_an_agent_answers_on_is_not_taken_away(tmp_path: Path) -> None:
+    """Another state folder has another lock: only the socket itself tells that somebody serves it."""
+    first, second = open_rig(tmp_path / "first"), open_rig(tmp_path / "second")
+    second.site["paths"]["socket"] = first.site["paths"]["socket"]
+    try:
+        first.start()
+        assert first.daemon is not None
+        refused = second.launch()
+        assert refused.wait(30) == 1
+        said = second.log.read_text()
+        assert f"cannot listen on {first.folder}/agent.sock: pid {first.daemon.pid} listens there" in said
+        assert "another paths.socket" in said
+        assert first.api("/v1/deployments") == []
+    finally:
+        second.close()
+        first.close()
