@@ -24,7 +24,7 @@ def rows(**changes: Any) -> dict[str, str]:
     ("name", "value", "label", "text"),
     [
         ("requests_running", 3.0, "requests running", "3"),
-        ("generation_tokens", 1234567.0, "generation tokens", "1,234,567"),
+        ("generation_tokens", 1234567.0, "generation tokens, since its start", "1,234,567"),
         ("kv_cache_usage_ratio", 0.0003690848053756116, "KV cache in use", "0.0%"),
         ("decode_tokens_per_second", 75.05640441426074, "tokens/s, a minute", "75.1"),
         ("spec_decode_acceptance_ratio", 0.38432, "drafts accepted", "38%"),
