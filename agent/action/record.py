@@ -146,6 +146,8 @@ class Held:
 
     cards: Mapping[str, int] = field(default_factory=dict)
     """GPU memory in use by UUID."""
+    owned: Mapping[str, int] = field(default_factory=dict)
+    """What of it living processes have; a card with a process that does not say how much is not in it."""
     host: int | None = None
     """Memory available (MemAvailable)."""
     anonymous: int | None = None

@@ -43,6 +43,7 @@ from agent.daemon.wearwatch import WearWatch, upkeep
 from agent.daemon.windows import Windows
 from agent.engines.api_key import api_key_of
 from agent.errors import Refused
+from agent.host.gpu import Gpu
 from agent.host.model import Host
 from agent.host.reading import Known, Reading, value_of
 from agent.image.ensure import ensure, to_run
@@ -351,6 +352,7 @@ class DeploymentWork:
         memory = value_of(await parts.host.memory())
         return Held(
             cards=used,
+            owned={gpu.uuid: had for gpu in cards if (had := owned(gpu)) is not None},
             host=size(memory.available) if memory else None,
             anonymous=size(memory.anonymous) if memory else None,
             shared=size(memory.shared) if memory else None,
@@ -362,6 +364,13 @@ class DeploymentWork:
         plan = self._observer.plan
         host = plan.container.body.get("HostConfig") or {} if plan.container else {}
         return plan.runtime == "process" or host.get("IpcMode") == "host"
+
+
+def owned(gpu: Gpu) -> int | None:
+    """Memory of a card that processes have; None where one of them, or the card, does not say."""
+    processes = value_of(gpu.processes)
+    each = [size(one.memory) for one in processes] if processes is not None else [None]
+    return None if None in each else sum(one for one in each if one is not None)
 
 
 def size(reading: Reading[Bytes]) -> int | None:

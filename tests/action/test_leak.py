@@ -20,7 +20,17 @@ def hosts(*gib: float | None) -> list[Held]:
 
 
 def cards(*mib: int) -> list[Held]:
-    return [Held(cards={"GPU-1": one << 20}) for one in mib]
+    return [Held(cards={"GPU-1": one << 20}, owned={"GPU-1": 0}) for one in mib]
+
+
+def beside(*gib: tuple[float, float, float]) -> list[Held]:
+    """Available, of processes, of tmpfs."""
+    return [Held(host=int(a * GIB), anonymous=int(b * GIB), shared=int(c * GIB)) for a, b, c in gib]
+
+
+def taken(*mib: tuple[int, int | None]) -> list[Held]:
+    """In use on a card, and of living processes."""
+    return [Held(cards={"GPU-1": used << 20}, owned={} if had is None else {"GPU-1": had << 20}) for used, had in mib]
 
 
 @pytest.mark.parametrize(
@@ -36,6 +46,13 @@ def cards(*mib: int) -> list[Held]:
         (cards(10, 2000, 4000), True),
         (cards(10, 100, 190), False),
         (cards(4000, 2000, 10), False),
+        (beside((110, 5, 1), (100, 15, 1), (90, 25, 1)), False),  # another program grows
+        (beside((110, 5, 1), (100, 5, 11), (90, 5, 21)), False),  # weights are copied into tmpfs
+        (beside((110, 5, 1), (100, 6, 1), (90, 7, 1)), True),  # it explains a tenth of it
+        ([*beside((110, 5, 1), (100, 15, 1)), Held(host=90 * GIB)], True),  # one does not know of others
+        (taken((10, 0), (3000, 2990), (6000, 5990)), False),  # somebody else works on the card
+        (taken((10, 0), (3000, 500), (6000, 800)), True),
+        (taken((10, 0), (3000, None), (6000, 0)), False),
         ([], False),
     ],
 )
