@@ -43,9 +43,12 @@ def soak(folder: Path, minutes: float, every_s: float, say: Say, engine: Engine 
         rig.terminate()
         rig.start()
         on = Target(rig, SLUG, deployed(rig, SLUG))
-        for fault in ENGINE_FAULTS.values():
-            met(on, fault)
-        return list(rounds(on, minutes * 60.0, every_s, say))
+        try:
+            for fault in ENGINE_FAULTS.values():
+                met(on, fault)
+            return list(rounds(on, minutes * 60.0, every_s, say))
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{rig.report()}") from error
 
 
 def rounds(on: Target, seconds: float, every_s: float, say: Say) -> Iterator[Round]:
