@@ -91,12 +91,14 @@ class EventsQuery(OfOne):
 
 
 class LogsQuery(Query):
-    """`tail`: the last lines. `since`: seconds of the epoch. `follow=1`: go on as they come.
+    """`tail`: the last lines, at most 100,000, since they are gathered in memory. `since`: seconds of the epoch.
+
+    `follow=1`: go on as they come.
 
     `times=1`: before each line when it was written, in seconds of the epoch (`-` where that is not known), and a space.
     """
 
-    tail: int | None = Field(None, ge=0, le=LARGEST_SEQ)
+    tail: int | None = Field(None, ge=0, le=100_000)
     since: float | None = Field(None, ge=0, le=LARGEST_SEQ, allow_inf_nan=False)
     follow: bool = False
     times: bool = False

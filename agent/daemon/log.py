@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, TextIO
 
 import structlog
 from structlog.typing import EventDict, WrappedLogger
 
 from agent.adapters.journal import Journal, is_journal
 from agent.errors import AgentError
-from agent.incident.redact import redact
+from agent.incident.redact import redact, redact_text
 from agent.incident.veil import Veil
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
@@ -40,7 +41,7 @@ def set_up(level: str, form: str, veil: Veil | None = None) -> None:
     ]
     journal = Journal()
     native = ToJournal(journal) if in_journal and form == "auto" and journal.there else None
-    render = on_stream(as_text, in_journal)
+    render = on_stream(as_text, in_journal, veil or Veil())
     structlog.configure(
         processors=[enough, *shared, structured if native else render],
         # levels are compared by `enough`, since a cached logger would keep the one that it was made with
@@ -110,15 +111,24 @@ class Hiding:
         return cleaned if exc_info is None else {**cleaned, "exc_info": exc_info}
 
 
-def on_stream(as_text: bool, in_journal: bool) -> Callable[..., Any]:
+def on_stream(as_text: bool, in_journal: bool, veil: Veil) -> Callable[..., Any]:
     """Lines on stderr. The journal reads the priority of a line from its first characters (sd-daemon(3))."""
     if as_text:
         # structlog's own choice prints the values of local variables where `rich` is installed, secrets and all
-        return structlog.dev.ConsoleRenderer(
-            colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
-        )
+        return structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=hidden_traceback(veil))
     render = structlog.processors.JSONRenderer()
     return prioritised(render) if in_journal else render
+
+
+def hidden_traceback(veil: Veil) -> Callable[[TextIO, Any], None]:
+    """A traceback becomes text last of all, and an exception's own words may have a secret in them."""
+
+    def write(target: TextIO, exc_info: Any) -> None:
+        text = io.StringIO()
+        structlog.dev.plain_traceback(text, exc_info)
+        target.write(redact_text(veil.text(text.getvalue())))
+
+    return write
 
 
 def prioritised(render: Callable[..., Any]) -> Callable[..., str]:

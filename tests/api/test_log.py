@@ -33,7 +33,7 @@ logging.getLogger("asyncio").error("of a library")
 log.set_level("debug")
 structlog.get_logger().debug("seen later")
 try:
-    raise ValueError("why")
+    raise ValueError("why, said https://user:hunter2hunter2@registry and HF_TOKEN=hf_ABCDEFGHIJKLMNOP")
 except ValueError:
     structlog.get_logger().exception("broke")
 """
@@ -76,6 +76,14 @@ def test_text_is_for_people() -> None:
     lines = said("text")
     assert "[warning" in lines[0]
     assert "[removed]" in lines[0]
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_traceback_is_written_without_the_secrets_in_its_words(form: str) -> None:
+    told = "\n".join(said(form))
+    assert "ValueError: why, said" in told
+    assert "hf_ABCDEFGHIJKLMNOP" not in told
+    assert "hunter2" not in told
 
 
 @pytest.fixture
