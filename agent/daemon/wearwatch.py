@@ -51,7 +51,8 @@ class WearWatch:
         if verdict.state not in SERVES or not new or not isinstance(sample.activity, Activity):
             return
         before = run.growth if run is not None else None
-        growth = grow(before, sample.activity.own_bytes, sample.at.mono, self._site().settled_s)
+        site = self._site()
+        growth = grow(before, sample.activity.own_bytes, sample.at.mono, site.settled_s, site.memory_span_s)
         self._runs[record.slug] = Run(record.container, sample.at.mono, growth)
 
     def worn(self, record: Deployment, plan: Plan) -> tuple[Worn, ...]:

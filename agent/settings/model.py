@@ -231,6 +231,12 @@ class Maintenance(Section):
     memory_growth: Size = Field(
         4_000_000_000, gt=0, description="Growth that counts, where what is left would not last two weeks at its pace."
     )
+    memory_span_s: Seconds = Field(
+        86_400.0,
+        gt=0,
+        description="The least memory of so long is held against that of the time before, three times over: a load "
+        "that comes every day, or a cache that fills, is no growth.",
+    )
     drain_s: Seconds = Field(60.0, ge=0, description="How long such a restart waits for clients before it cuts them.")
 
 

@@ -20,7 +20,8 @@ def test_an_engine_that_leaks_serves_on_until_the_window_opens(tmp_path: Path) -
     """
     rig = Rig(tmp_path)
     rig.site["maintenance"] = {
-        "windows": ["* * * * *"], "length_s": 12, "settled_s": 2, "memory_growth": 20_000_000, "drain_s": 3,
+        "windows": ["* * * * *"], "length_s": 12, "settled_s": 2, "memory_growth": 20_000_000, "memory_span_s": 1,
+        "drain_s": 3,
     }  # fmt: skip
     try:
         rig.start()
