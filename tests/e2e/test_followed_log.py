@@ -92,6 +92,7 @@ def test_it_goes_on_with_plain_processes_too(process_rig: Rig) -> None:
 def test_an_engine_that_says_nothing_is_waited_for(process_rig: Rig) -> None:
     """A follower that has shown no line yet lives through a restart of the agent as well."""
     asker = Asker(deployed(process_rig, "silent"))
+    time.sleep(1.0)  # a line counts as written when its time is noted, twice a second
     with followed(process_rig, "silent", "--tail", "0") as numbers:
         time.sleep(1.0)
         process_rig.terminate()
