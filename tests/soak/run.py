@@ -60,9 +60,10 @@ def rounds(on: Target, seconds: float, every_s: float, say: Say) -> Iterator[Rou
             return
         if not killed and passed >= seconds / 2:
             killed = True
-            yield told(Round(passed / 60, "agent killed", agent_killed(on), after(on.rig)), say)
-            for fault in ENGINE_FAULTS.values():
+            mended = agent_killed(on)
+            for fault in ENGINE_FAULTS.values():  # as at the begin: what is made once is no leak
                 met(on, fault)
+            yield told(Round(passed / 60, "agent killed", mended, after(on.rig)), say)
         started = time.monotonic()
         mended = met(on, ENGINE_FAULTS[name])
         yield told(Round(passed / 60, name, mended, after(on.rig)), say)
