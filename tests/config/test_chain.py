@@ -10,13 +10,15 @@ from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
 from tests.config.conftest import SLUG, settings_for
 from tests.e2e import traffic
-from tests.e2e.rig import deployed, running
+from tests.e2e.rig import deployed, running, wait_for
 from tests.lab import prometheus
+from tests.lab.children import get
 from tests.lab.fixtures import entered
 
 PATIENCE_S = 60.0
@@ -47,6 +49,13 @@ def receiver() -> Iterator[tuple[int, queue.Queue[dict[str, Any]]]]:
         thread.join()
 
 
+def counted(at: int) -> bool:
+    """Whether stalls are known, as none so far: a counter that first comes with its first stall has not increased."""
+    query = quote(f'recipe_agent_stalls_total{{recipe="{SLUG}"}}')
+    status, body = get(at, f"/api/v1/query?query={query}")
+    return status == 200 and bool(json.loads(body)["data"]["result"])
+
+
 @pytest.mark.prometheus
 @pytest.mark.slow
 def test_a_stall_reaches_the_person(prometheus_tools: prometheus.Tools, lab_session: Path, tmp_path: Path) -> None:
@@ -62,7 +71,8 @@ def test_a_stall_reaches_the_person(prometheus_tools: prometheus.Tools, lab_sess
         rig = stack.enter_context(running(tmp_path / "agent"))
         engine = deployed(rig, SLUG)
         faster = settings_for(rig, [manager])
-        entered(stack, prometheus.running(prometheus_tools, tmp_path / "prometheus", faster))
+        at = entered(stack, prometheus.running(prometheus_tools, tmp_path / "prometheus", faster))
+        wait_for(lambda: counted(at), "Prometheus to have seen the counter before it moves", within=PATIENCE_S)
         with traffic.client(engine):
             rig.until(SLUG, "busy")
             traffic.fault(engine, "stall")

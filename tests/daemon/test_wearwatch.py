@@ -71,29 +71,29 @@ def test_growth_is_held_against_what_may_still_be_taken(
     left: float | None, memory: int | None, expect: list[Wear]
 ) -> None:
     host = Host(left, memory=memory)
-    host.serve(48, 20.0, grows=0.5)
+    host.serve(80, 20.0, grows=0.5)
     assert host.worn == expect
 
 
 def test_a_new_container_is_measured_anew() -> None:
     """What the one before it held is no measure, and no wear of its own."""
     host = Host()
-    host.serve(48, 20.0, grows=0.5)
+    host.serve(80, 20.0, grows=0.5)
     host.serve(2, 20.0, container="c2")
     assert host.worn == []
-    host.serve(48, 20.0, grows=0.5, container="c2")
+    host.serve(80, 20.0, grows=0.5, container="c2")
     assert host.worn == [Wear.MEMORY]
 
 
 def test_an_engine_that_starts_or_is_not_seen_is_not_measured() -> None:
     host = Host()
-    host.serve(48, 20.0, grows=0.5, ready_at=None)
+    host.serve(80, 20.0, grows=0.5, ready_at=None)
     assert host.worn == []
 
 
 def test_slowness_comes_first() -> None:
     host = Host(slow="decodes 0.40 of what is claimed")
-    host.serve(48, 20.0, grows=0.5)
+    host.serve(80, 20.0, grows=0.5)
     assert host.worn == [Wear.SLOW, Wear.MEMORY]
 
 
