@@ -296,7 +296,7 @@ PLAYS: list[Play] = [
          Left(235, SUSPECT, "busy"), flags=("--max-model-len", "1048576"), env={"SIM_PREFILL_TOK_S": "430"},
          windows={"period": 2}, derived=True, long=True),
     Play("F17", "a slow start that moves", NOTHING, Left(12, frozenset(), "ready", said_slow), starting=True,
-         env={"SIM_FAULT": "slow_start:5"}, windows={"start_alert": 4, "start_silence": 8}, long=True),
+         env={"SIM_FAULT": "slow_start:5"}, windows={"start_alert": 4, "start_silence": 5}, long=True),
     # ── must fire ─────────────────────────────────────────────────────────────────────────────────────────────────
     Play("F1", "a hang, and the loop's ping times out", stalls, Found("stalled", "busy", STALL), env=DEV, long=True),
     Play("F2", "a kernel spins at idle power", spins, Found("stalled", "busy", 45), card=True,
