@@ -86,7 +86,7 @@ LINES = (
     Line("one look: folded and judged", "verdict", "verdict_ms", "ms"),
     Line("reading a scrape of vLLM", "sampling", "scrape_ms", "ms", most=5, beside="client_library_ms"),
     Line("engine's tokens/s with the agent ÷ without", "sampling", "tokens_per_s_ratio", "×", least=0.995,
-         beside="tokens_per_s_quartiles"),
+         beside="standard_error"),
     Line("engine's tokens a processor second, with ÷ without", "sampling", "tokens_per_cpu_s_ratio", "×", least=0.995),
     Line("state of 16 deployments with trouble, 30 days", "state", "month_of_16_mb", "MB"),
     Line("state of 100 deployments, a day", "state", "day_of_100_mb", "MB"),
