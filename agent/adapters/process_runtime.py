@@ -294,7 +294,7 @@ class ProcessRuntime:
         if failure := records.text(record, "failed"):
             raise ProcessRejected(action=action, why=failure, advice="see the launch's command line and PATH")
         if records.started(record) is None:
-            why = records.text(record, "wrapper.log") or "its wrapper gave no sign"
+            why = records.text(record, "wrapper.log") or starting.silence(record)
             raise ProcessFailed(action=action, why=why)
 
     def _send(self, record: Record, number: Signals) -> None:

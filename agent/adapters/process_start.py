@@ -15,6 +15,7 @@ import signal
 import socket
 import subprocess
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -29,6 +30,8 @@ from agent.adapters.process_table import Mark
 DOOR = Path("/run/recipe-agent-engine.sock")
 """Where systemd listens for us (units/recipe-agent-engine.socket)."""
 POLL_S = 0.01
+ROOM = 4096
+"""Bytes that are tried where a wrapper says nothing: a block of most file systems, as its small files take."""
 
 INHERITED = (
     "PATH",
@@ -174,6 +177,21 @@ def _settled(record: Record) -> bool:
     """Whether the wrapper has said what became of it, and has removed what may hold secrets."""
     told = records.text(record, "started") or records.text(record, "failed")
     return bool(told) and not (record.folder / "environ").exists()
+
+
+def silence(record: Record) -> str:
+    """Why a wrapper may have said nothing: all that it says is a file, which a full or broken disk does not take."""
+    tried = record.folder / "room"
+    try:
+        with tried.open("wb", buffering=0) as file:
+            file.write(bytes(ROOM))
+            os.fsync(file.fileno())
+    except OSError as error:
+        return f"its wrapper gave no sign, and nothing can be written to {record.folder}: {error.strerror}"
+    finally:
+        with suppress(OSError):
+            tried.unlink(missing_ok=True)
+    return "its wrapper gave no sign"
 
 
 def _output_to(path: Path) -> list[tuple[int, int, str, int, int] | tuple[int, int, int]]:

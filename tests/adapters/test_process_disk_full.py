@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.adapters import process_records, process_stub
+from agent.adapters import process_records, process_start, process_stub
 from agent.adapters.process_records import Record
 from agent.container.labels import Identity
 
@@ -151,6 +151,15 @@ def test_of_two_wrappers_of_one_folder_one_starts_an_engine(held: Callable[..., 
     keeper.terminate()
     assert keeper.wait(10) == 0
     assert len(list(tmp_path.glob("engine-*"))) == 1
+
+
+def test_a_wrapper_that_could_say_nothing_is_told_from_one_that_did_not(tmp_path: Path) -> None:
+    record = Record(tmp_path, "a", "a", Identity("a", "plan-1", 1), 0.0, (), "/", {})
+    assert process_start.silence(record) == "its wrapper gave no sign"
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "room").symlink_to("/dev/full")
+    assert process_start.silence(record).endswith(f"nothing can be written to {tmp_path}: No space left on device")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_half_a_line_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
