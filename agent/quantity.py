@@ -77,6 +77,15 @@ class Bytes(int):
         return f"Bytes({int(self)})"
 
 
+def counted(number: float, one: str, many: str = "") -> str:
+    """A number with the noun that agrees with it: `1 request`, `2,048 tokens`; `many` where an s is not enough.
+
+    A verb goes with its noun: `counted(n, "request runs", "requests run")`. The number is rounded to a whole one.
+    """
+    whole = round(number)
+    return f"{whole:,} {one if whole == 1 else many or one + 's'}"
+
+
 def parse_duration(text: str) -> timedelta:
     """`30s`, `5m`, `1h30m`, `500ms`, `2d`, or a bare number of seconds; ValueError otherwise."""
     stripped = text.strip()

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from agent.quantity import Bytes, parse_duration, say_duration
+from agent.quantity import Bytes, counted, parse_duration, say_duration
 
 
 @pytest.mark.parametrize(
@@ -98,3 +98,19 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
 )
 def test_a_duration_is_said_in_two_units_at_most(seconds: float, text: str) -> None:
     assert say_duration(timedelta(seconds=seconds)) == text
+
+
+@pytest.mark.parametrize(
+    ("number", "one", "many", "expect"),
+    [
+        (0, "request", "", "0 requests"),
+        (1, "request", "", "1 request"),
+        (1.0, "request runs", "requests run", "1 request runs"),
+        (2, "request runs", "requests run", "2 requests run"),
+        (2048, "token", "", "2,048 tokens"),
+        (0.6, "canary", "canaries", "1 canary"),
+        (1.6, "canary", "canaries", "2 canaries"),
+    ],
+)
+def test_a_noun_agrees_with_its_number(number: float, one: str, many: str, expect: str) -> None:
+    assert counted(number, one, many) == expect

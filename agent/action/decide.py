@@ -26,6 +26,7 @@ from agent.action.takedown import take_down, unseen
 from agent.action.wear import later
 from agent.container.port import ContainerView, RunState
 from agent.engines.model import FailureClass
+from agent.quantity import counted
 from agent.verdict.kinds import Kind
 from agent.verdict.model import Judged, Remedy, Verdict
 
@@ -211,8 +212,8 @@ def restart(record: Deployment, verdict: Verdict, seen: Seen) -> Step:
     budget = budget_of(record, seen)
     if budget.left == 0:
         spent = (
-            f"{verdict.why}; restarted {budget.spent} times since it was last proven healthy, a person is needed: "
-            "look at the incidents, then agentctl start --force"
+            f"{verdict.why}; restarted {counted(budget.spent, 'time')} since it was last proven healthy, "
+            "a person is needed: look at the incidents, then agentctl start --force"
         )
         return give_up(record, State.QUARANTINED, spent)
     if seen.host_wait > 0:

@@ -18,6 +18,7 @@ from agent.action.model import (
 from agent.action.record import Deployment, Reason, State, Takedown
 from agent.action.seen import Seen
 from agent.container.port import ContainerView, RunState
+from agent.quantity import counted
 
 NAMED = 5
 ASK_AGAIN_S = 60.0
@@ -63,15 +64,19 @@ def drains(down: Takedown, seen: Seen) -> Step | None:
     left = (down.drain_s or 0.0) - (seen.now.mono - begun(down, seen))
     if down.term_at is not None or left <= 0 or seen.clients == 0:
         return None
-    count = "an unknown number of" if seen.clients is None else str(seen.clients)
-    return Nothing(f"drains: waits up to {left:.0f} s more for {count} client connections")
+    clients = "an unknown number of client connections" if seen.clients is None else connections(seen.clients)
+    return Nothing(f"drains: waits up to {left:.0f} s more for {clients}")
+
+
+def connections(count: int) -> str:
+    return counted(count, "client connection")
 
 
 def end_process(down: Takedown, container: ContainerView, seen: Seen) -> Step:
     """TERM, a bounded wait, KILL, a bounded wait, and then a person."""
     now, watch = seen.now.mono, seen.watch
     if down.term_at is None:
-        cut = f"; cuts {seen.clients} client connections" if seen.clients else ""
+        cut = f"; cuts {connections(seen.clients)}" if seen.clients else ""
         return Signal(container.id, "TERM", f"asks generation {container.generation} to end{cut}: {down.why}")
     # vLLM never exits on TERM while a client holds its socket, SGLang drains without end: the wait is bounded
     patience = watch.term_clients if down.cut else watch.term

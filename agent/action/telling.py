@@ -14,7 +14,7 @@ from enum import IntEnum
 
 from agent.action.record import Deployment, State
 from agent.action.store import Event
-from agent.quantity import say_duration
+from agent.quantity import counted, say_duration
 
 MOST_LINES = 20
 """More would not be read, and some services cut a message in the middle of a word."""
@@ -132,7 +132,7 @@ class Digest:
         if last is not None and now - last < manners.repeat_s:
             self._untold[key] += 1
             return
-        again = f" ({self._untold.pop(key)} more times since it was told last)" if self._untold[key] else ""
+        again = f" ({counted(self._untold.pop(key), 'more time')} since it was told last)" if self._untold[key] else ""
         self._told[key], trouble.told = now, True
         self._add(Line(slug, TROUBLES[state], f"{slug} is {state}", f"{slug} is {state}: {event.text}{again}"), now)
 

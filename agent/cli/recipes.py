@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from agent.cli.output import coloured, print_json, table
 from agent.errors import UsageError
+from agent.quantity import counted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("action", choices=("search", "show", "fetch"), help="what to do")
+    parser.add_argument("action", metavar="search|show|fetch", choices=("search", "show", "fetch"), help="what to do")
     parser.add_argument("what", nargs="*", metavar="TEXT | SLUG | FILE | URL", help="words, or which recipe")
     filters = parser.add_argument_group("search")
     filters.add_argument("--engine", help="vllm, sglang, llamacpp, …")
@@ -127,7 +128,7 @@ def described(recipe: Recipe) -> list[str]:
     lines += [f"revision  {recipe.revision.number} ({recipe.revision.content_hash})"] if recipe.revision.number else []
     lines += [f"engine    {recipe.engine}"] if recipe.engine else []
     lines += [f"hardware  {one.count or '?'}x {one.card}, {one.vram_gb or '?'} GB each" for one in recipe.hardware]
-    lines += [f"context   {recipe.max_context:,} tokens"] if recipe.max_context else []
+    lines += [f"context   {counted(recipe.max_context, 'token')}"] if recipe.max_context else []
     lines += [f"RAM       {recipe.ram_gb:g} GB"] if recipe.ram_gb else []
     lines += [f"summary   {recipe.summary}"] if recipe.summary else []
     return lines

@@ -14,6 +14,7 @@ from agent.cli.output import BAD, DIM, coloured, paint
 from agent.cli.screen import plain, raw
 from agent.cli.view import cut, screen
 from agent.errors import Unreachable
+from agent.quantity import counted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def look(client: Client, colours: bool) -> list[str]:
         host: dict[str, Any] = client.get("/v1/host")
     except Unreachable as error:
         return [paint(cut(f"{clock}  {error.text}", width), BAD, colours), cut("q ends", width)]
-    head = cut(f"{clock}  {len(deployments)} deployment{'' if len(deployments) == 1 else 's'}    q ends", width)
+    head = cut(f"{clock}  {counted(len(deployments), 'deployment')}    q ends", width)
     return [paint(head, DIM, colours), *screen(deployments, host, width, height - 1, colours)]
 
 

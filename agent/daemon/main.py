@@ -22,6 +22,7 @@ from agent.daemon.housekeeping import Housekeeping
 from agent.daemon.log import correlate, last_word, set_up
 from agent.daemon.site import Site
 from agent.errors import AgentError
+from agent.quantity import counted
 from agent.settings.load import Loaded, load
 from agent.version import VERSION
 from agent.wiring import Parts
@@ -86,7 +87,7 @@ async def serve(path: Path | None, loaded: Loaded, parts: Parts) -> None:
         housekeeping.start()
         await doors.open()
         tasks += [asyncio.create_task(forever(name, work), name=name) for name, work in works.items()]
-        notify.say("READY=1", f"STATUS=watches {len(fleet.loops)} deployments")
+        notify.say("READY=1", f"STATUS=watches {counted(len(fleet.loops), 'deployment')}")
         log.info("started", version=VERSION, deployments=len(fleet.loops), pid=os.getpid())
         await stop.wait()
         notify.say("STOPPING=1")

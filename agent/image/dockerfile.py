@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from agent.image.buildplan import BuildPlan, SourceSpec
 from agent.image.trouble import BuildIncomplete
 from agent.profile.steps import Apply, Copy, Extension, Files, Pip, Run, Step
+from agent.quantity import counted
 
 HOME = "/opt/recipe-agent"
 """Where the sources lie in the image: scripts and builds run there as in their author's checkout."""
@@ -145,7 +146,7 @@ class _Writer:
 
     def head(self) -> None:
         plan, base = self._plan, self._base
-        count = f"{len(plan.steps)} step{'' if len(plan.steps) == 1 else 's'}"
+        count = counted(len(plan.steps), "step")
         self.lines += [f"# The image of {plan.slug}: {base.reference} and {count} on top, made by recipe-agent.", "#"]
         for spec in plan.sources.values():
             state = where_of(spec, self._known.commits.get(spec.name))
@@ -205,7 +206,7 @@ class _Writer:
         self._shell(" && ".join(words))
 
     def _copy(self, copy: Copy) -> None:
-        count = f" ({copy.files} files)" if copy.files is not None else ""
+        count = f" ({counted(copy.files, 'file')})" if copy.files is not None else ""
         self._comment(f"copy {copy.path} of {copy.source}{count}")
         into, to = self._folder(), self._place(copy.to)
         self._content(into, copy.source, copy.path, copy.files)

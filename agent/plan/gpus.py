@@ -10,7 +10,7 @@ from agent.host.gpu import Gpu
 from agent.host.reading import Known, Reading
 from agent.plan.model import Missing, Requirement
 from agent.plan.trouble import UnfitGpus
-from agent.quantity import Bytes
+from agent.quantity import Bytes, counted
 
 _PCI = re.compile(r"(?:[0-9A-Fa-f]{4,8}:)?[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-9A-Fa-f]")
 NOMINAL = 0.05
@@ -66,10 +66,11 @@ def _unseen(demand: Demand, reason: str) -> Choice:
 def _selected(slug: str, demand: Demand, host: Sequence[Gpu]) -> Choice:
     found = dict(_resolved(slug, demand, host))
     if demand.count is not None and len(found) < demand.count:
-        why = f"{demand.chosen_by} names {len(found)} cards and {demand.origin}, which needs {demand.count}"
-        raise UnfitGpus(slug=slug, why=why, how=f"choose {demand.count} cards")
+        why = f"{demand.chosen_by} names {counted(len(found), 'card')} and {demand.origin}, which needs {demand.count}"
+        raise UnfitGpus(slug=slug, why=why, how=f"choose {counted(demand.count, 'card')}")
     idle = len(found) - demand.count if demand.count is not None else 0
-    warnings = (f"{idle} of the chosen cards stay idle: {demand.origin}",) if idle > 0 else ()
+    stay = counted(idle, "of the chosen cards stays", "of the chosen cards stay")
+    warnings = (f"{stay} idle: {demand.origin}",) if idle > 0 else ()
     uuids = tuple(found)
     return Choice(uuids, uuids, set(uuids) == {gpu.uuid for gpu in host}, (), warnings, _archs(found.values()))
 
@@ -122,7 +123,8 @@ def _apart(cards: Sequence[Gpu], host: Sequence[Gpu]) -> tuple[str, ...]:
 def _question(demand: Demand, cards: Sequence[Gpu]) -> Missing:
     names = "; ".join(f"{gpu.index} {gpu.name} {gpu.uuid}" for gpu in cards)
     example = ",".join(str(gpu.index) for gpu in cards[: demand.count])
-    why = f"{len(cards)} cards fit and {demand.count} are needed ({demand.origin}): {names}"
+    needed = counted(demand.count or 0, "is needed", "are needed")
+    why = f"{counted(len(cards), 'card fits', 'cards fit')} and {needed} ({demand.origin}): {names}"
     return Missing("gpus", why, f"--set gpus={example}, or gpus: [{example.replace(',', ', ')}] in agent.yaml")
 
 

@@ -10,7 +10,7 @@ from datetime import timedelta
 from agent.plan.model import Claim, Plan
 from agent.plan.runtime import DOCKER, env_of
 from agent.plan.watch import Span
-from agent.quantity import Bytes, say_duration
+from agent.quantity import Bytes, counted, say_duration
 
 WIDTH = 100
 LABEL = 12
@@ -55,7 +55,7 @@ def _runs(plan: Plan) -> Iterator[Row]:
     engine = plan.engine
     if engine is not None:
         parts = [engine.kind.value, f"port {engine.port}" if engine.port else "", engine.served_model or ""]
-        parts.append(f"{engine.max_model_len:,} tokens of context" if engine.max_model_len else "")
+        parts.append(f"{counted(engine.max_model_len, 'token')} of context" if engine.max_model_len else "")
         yield Row("engine", ", ".join(part for part in parts if part))
     if plan.image is not None:
         how = f"{plan.image.how}: {plan.origins.get('image.how', '')}"
@@ -109,7 +109,7 @@ def _watch(plan: Plan) -> Iterator[Row]:
         if watch.jit.seconds and watch.jit_after_ready.seconds:
             parts.append(f"{_span(watch.jit)} more in the first {_span(watch.jit_after_ready)} of serving")
     parts.append(f"zombie after {_span(watch.zombie)}")
-    yield Row("watch", f"{'; '.join(parts)}; {watch.budget} restarts before a person is asked", lines=3)
+    yield Row("watch", f"{'; '.join(parts)}; {counted(watch.budget, 'restart')} before a person is asked", lines=3)
 
 
 def _span(span: Span) -> str:

@@ -26,6 +26,7 @@ from agent.preflight.facts import ContainerEngine, Facts
 from agent.preflight.model import Finding, Level
 from agent.preflight.run import run
 from agent.preflight.surroundings import Rights, Surroundings
+from agent.quantity import counted
 
 SHARED: tuple[Check, ...] = (
     *(module.CHECK for module in (gpu_present, gpu_health, driver_skew, toolkit, host_boot)),
@@ -198,7 +199,7 @@ async def service(around: Surroundings) -> Answer:
     unit = reading.value
     if unit.load != "loaded":
         return doubtful(f"systemd has no unit recipe-agent ({unit.load})", hint="install units/recipe-agent.service")
-    found = f"{unit.active}" + (f", {unit.restarts} restarts" if unit.restarts else "")
+    found = f"{unit.active}" + (f", {counted(unit.restarts, 'restart')}" if unit.restarts else "")
     if unit.active == "failed":
         return bad(f"{found} ({unit.result})", hint="journalctl -u recipe-agent -e says why")
     if unit.active != "active":

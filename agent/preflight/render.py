@@ -8,6 +8,7 @@ from typing import Any
 
 from agent.errors import plain
 from agent.preflight.model import Finding, Level, passed
+from agent.quantity import counted
 
 ORDER = (Level.FAIL, Level.UNKNOWN, Level.WARN, Level.PASS)
 COLOURS = {Level.FAIL: "31", Level.UNKNOWN: "35", Level.WARN: "33", Level.PASS: "32"}
@@ -97,4 +98,6 @@ def verdict(findings: Sequence[Finding], accepted: frozenset[str]) -> str:
     if not refusing:
         overruled = [finding.check for finding in findings if finding.refuses]
         return "it can be deployed" + (f", with {', '.join(overruled)} accepted" if overruled else "")
-    return f"it cannot be deployed: {len(refusing)} of {len(findings)} checks refuse ({', '.join(refusing)})"
+    of = f"of {counted(len(findings), 'check')}"
+    told = counted(len(refusing), f"{of} refuses", f"{of} refuse")
+    return f"it cannot be deployed: {told} ({', '.join(refusing)})"

@@ -67,7 +67,7 @@ def test_more_cards_than_the_launch_needs_are_a_question() -> None:
     [
         (["7"], "agent.yaml gpus names 7; this host has 0 (GPU-0000), 1 (GPU-0001)"),
         (["GPU-00"], "names GPU-00"),
-        (["0"], "names 1 cards and launch: tensor × pipeline × data parallel = 2 × 1 × 1, which needs 2"),
+        (["0"], "names 1 card and launch: tensor × pipeline × data parallel = 2 × 1 × 1, which needs 2"),
     ],
     ids=["not there", "not unmistakable", "too few"],
 )
@@ -80,7 +80,7 @@ def test_a_choice_that_does_not_fit_is_refused(chosen: list[str], why: str) -> N
 
 def test_chosen_cards_beyond_the_need_stay_idle_and_are_told() -> None:
     made = plan(gpus=cards(3), sets={"gpus": "0,1,2"})
-    assert any(text.startswith("1 of the chosen cards stay idle") for text in made.warnings)
+    assert any(text.startswith("1 of the chosen cards stays idle") for text in made.warnings)
 
 
 def test_fewer_cards_than_needed_are_left_for_preflight_to_refuse() -> None:

@@ -56,11 +56,11 @@ BIND = {"Binds": ["/srv/models:/models:ro"]}
 @pytest.mark.parametrize(
     ("stated", "pinned", "level", "says"),
     [
-        ({METADATA: f"{COMMIT}\n{SUM}\n1.0"}, (), Level.PASS, "1 files are what their source stated"),
+        ({METADATA: f"{COMMIT}\n{SUM}\n1.0"}, (), Level.PASS, "1 file is what its source stated"),
         ({METADATA: f"{COMMIT}\n{'0' * 64}\n1.0"}, (), Level.FAIL, f"{SHARD} is not what was stated (the Hub"),
-        ({f"{FOLDER}/SHA256SUMS": f"{SUM}  model.safetensors"}, (), Level.PASS, "1 files"),
+        ({f"{FOLDER}/SHA256SUMS": f"{SUM}  model.safetensors"}, (), Level.PASS, "1 file is"),
         ({f"{FOLDER}/SHA256SUMS": f"{'0' * 64}  model.safetensors"}, (), Level.FAIL, "(SHA256SUMS)"),
-        ({METADATA: f"{COMMIT}\n{SUM}\n1.0"}, (need("weights", f"a/b@{COMMIT}"),), Level.PASS, "1 files"),
+        ({METADATA: f"{COMMIT}\n{SUM}\n1.0"}, (need("weights", f"a/b@{COMMIT}"),), Level.PASS, "1 file is"),
         ({METADATA: f"{COMMIT}\n{SUM}\n1.0"}, (need("weights", f"a/b@{'1' * 40}"),), Level.FAIL, f"of commit {COMMIT}"),
         ({}, (), Level.UNKNOWN, "no hash of any"),
     ],

@@ -12,6 +12,7 @@ from agent.action.store import Event
 from agent.api.view.html import Html, joined, tag
 from agent.api.view.plot import Stretch, band
 from agent.api.view.words import GOOD, SIGNS, moment, mood, span
+from agent.quantity import counted
 
 HOUR_S = 3600.0
 FIRST_SHOWN = 5
@@ -100,12 +101,12 @@ def stretches(record: Deployment, events: Sequence[Event], now: float) -> Iterat
 def summary(record: Deployment, marks: Sequence[tuple[float, str, str]], since: float, now: float) -> str:
     """The band in words."""
     seen = [kind for at, kind, _ in marks if at >= since]
-    starts, kept = counted(seen.count("restart"), "start"), counted(seen.count("incident"), "incident")
+    starts, kept = some(seen.count("restart"), "start"), some(seen.count("incident"), "incident")
     return f"States of the last hour: {starts}, {kept}; {record.state.value} for {span(now - record.since)}"
 
 
-def counted(number: int, noun: str) -> str:
-    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
+def some(number: int, noun: str) -> str:
+    return counted(number, noun) if number else f"no {noun}s"
 
 
 def clock(at: float) -> str:

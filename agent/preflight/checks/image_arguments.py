@@ -20,6 +20,7 @@ from agent.preflight.facts import Image
 from agent.preflight.inside import parse
 from agent.preflight.mounts import Bind, binds_of
 from agent.preflight.trial import NOT_FOUND, Ran, Trial
+from agent.quantity import counted
 
 ID = "image.arguments"
 REFUSED = 2
@@ -54,7 +55,8 @@ async def look(case: Case) -> Answer:
 def judge(ran: Ran, words: Sequence[str]) -> Answer:
     details = {"program": list(words[:2]), "status": ran.code, "said": ran.last_words}
     if ran.code == 0 and parse.ACCEPTED in ran.out:
-        return good(f"the image's own parser takes all {len(words) - 2} words", details=details)
+        took = "its one word" if len(words) == 3 else f"all {counted(len(words) - 2, 'word')}"
+        return good(f"the image's own parser takes {took}", details=details)
     if ran.code == REFUSED:
         return bad(f"the image's own parser says: {ran.last_words}", hint=HINT, details=details)
     if ran.code == NOT_FOUND:

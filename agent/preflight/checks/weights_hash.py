@@ -16,6 +16,7 @@ from agent.preflight.check import Answer, Check, bad, good, unknown
 from agent.preflight.checks import weights
 from agent.preflight.facts import PathFact, PathKind
 from agent.preflight.pins import Pin
+from agent.quantity import counted
 
 ID = "weights.hash"
 HOURS_S = 6 * 3600.0
@@ -40,7 +41,7 @@ async def look(case: Case) -> Answer:
     wanted = [one for one in files.value if one.path.endswith(weights.DATA)]
     stated = await pinned(case, weights.parent(path) if alone else path, wanted)
     if not stated:
-        return unknown(f"{len(wanted)} files in {path}, and no hash of any", hint=UNSTATED)
+        return unknown(f"{counted(len(wanted), 'file')} in {path}, and no hash of any", hint=UNSTATED)
     return await judge(case, path, wanted, stated)
 
 
@@ -63,7 +64,8 @@ async def judge(case: Case, path: str, files: Sequence[PathFact], stated: Mappin
         hint = download.advice(case.plan, path) or weights.AGAIN
         return bad(weights.brief(wrong), need="the bytes of the pin", hint=hint, details=details)
     rest = len(files) - len(known)
-    said = f"{len(known)} files are what their source stated" + (f"; of {rest} nothing is stated" if rest else "")
+    said = f"{counted(len(known), 'file is what its', 'files are what their')} source stated"
+    said += f"; of {rest} nothing is stated" if rest else ""
     return good(said, details=details)
 
 
