@@ -20,8 +20,8 @@ POLL_S = 2
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("kind", choices=KINDS, help="what is rehearsed")
-    parser.add_argument("slug", help="the deployment; its profile says expendable: true")
+    parser.add_argument("kind", metavar="|".join(KINDS), choices=KINDS, help="what is rehearsed")
+    parser.add_argument("slug", metavar="SLUG", help="the deployment; its profile says expendable: true")
 
 
 def run(arguments: Namespace) -> int:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("slug", nargs="?", help="one deployment only")
+    parser.add_argument("slug", nargs="?", metavar="SLUG", help="one deployment only")
     parser.add_argument("-f", "--follow", action="store_true", help="go on as they come")
     parser.add_argument("--limit", type=int, default=200, metavar="N", help="how many past ones (default 200)")
 

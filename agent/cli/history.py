@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("slug", help="the deployment")
+    parser.add_argument("slug", metavar="SLUG", help="the deployment")
 
 
 def run(arguments: Namespace) -> int:

@@ -30,7 +30,7 @@ FORMS = {"save": ("SLUG|FILE", "FILE"), "load": ("FILE",), "prune": ()}
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.usage = "agentctl image save SLUG|FILE FILE | load FILE | prune [--yes]"
-    parser.add_argument("action", choices=tuple(FORMS), help="what to do")
+    parser.add_argument("action", metavar="|".join(FORMS), choices=tuple(FORMS), help="what to do")
     parser.add_argument("words", nargs="*", metavar="WORD", help="save: a recipe and a file; load: a file")
     parser.add_argument("--set", action="append", default=[], dest="sets", metavar="KEY=VALUE", help="as for build")
     parser.add_argument("--yes", action="store_true", help="prune: remove what is listed, not only list it")

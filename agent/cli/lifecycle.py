@@ -20,7 +20,7 @@ AT_ONCE = frozenset({"pause", "observe", "resume"})
 
 def add_arguments(parser: ArgumentParser) -> None:
     command = parser.prog.split()[-1]
-    parser.add_argument("slug", help="the deployment")
+    parser.add_argument("slug", metavar="SLUG", help="the deployment")
     if command in ("stop", "restart", "remove"):
         parser.add_argument(
             "--drain", type=float, metavar="SECONDS", help="wait for clients for at most so long before TERM"

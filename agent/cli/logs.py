@@ -20,7 +20,7 @@ UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("slug", help="the deployment")
+    parser.add_argument("slug", metavar="SLUG", help="the deployment")
     parser.add_argument(
         "-f", "--follow", action="store_true", help="go on as it is written, over restarts of the agent"
     )

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("what", choices=("test",), help="send a test to every service, now and once")
+    parser.add_argument("what", metavar="test", choices=("test",), help="send a test to every service, now and once")
 
 
 def run(arguments: Namespace) -> int:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("slug", nargs="?", help="one deployment only")
+    parser.add_argument("slug", nargs="?", metavar="SLUG", help="one deployment only")
 
 
 def run(arguments: Namespace) -> int:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("slug", help="the deployment")
+    parser.add_argument("slug", metavar="SLUG", help="the deployment")
     if parser.prog.split()[-1] == "rollback":
         parser.add_argument("plan", nargs="?", metavar="PLAN", help="its id (agentctl history); else the one before")
     else:

@@ -20,7 +20,7 @@ LOW = 0.9
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("slug", help="the deployment")
+    parser.add_argument("slug", metavar="SLUG", help="the deployment")
     parser.add_argument(
         "--quick", action="store_true", help="one repeat, and nothing beyond 32,768 tokens or 8 requests"
     )
