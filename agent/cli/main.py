@@ -42,7 +42,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "verify": ("verify", "measure the engine and hold it against its recipe's claims"),
     "drill": ("drill", "a rehearsal of a fault, for a deployment marked as expendable"),
     "notify": ("notify", "try the messages to people"),
-    "config": ("config", "check and show the site file"),
+    "config": ("config", "check the site file and profiles, show what is in force"),
     "completion": ("completion", "completions for a shell"),
     "version": ("version", "the agent's version"),
 }

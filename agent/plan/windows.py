@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 
 from agent.engines.model import EngineKind, EngineLaunch
 from agent.engines.registry import dialect_of
@@ -291,8 +292,10 @@ def override(watch: Watch, given: Mapping[str, Given]) -> Watch:
     spans = watch.spans()
     for key in given:
         if key not in spans and key not in _NOT_SPANS:
-            known = ", ".join(sorted({*spans, *_NOT_SPANS}))
-            raise InvalidInput(what=f"watch.{key}", why="no such window", advice=f"there are: {known}")
+            known = sorted({*spans, *_NOT_SPANS})
+            near = next(iter(get_close_matches(key, known, 1)), None)
+            why = "no such window" + (f", did you mean {near!r}?" if near else "") + f" ({given[key].origin})"
+            raise InvalidInput(what=f"watch.{key}", why=why, advice=f"there are: {', '.join(known)}")
     changed: dict[str, Span] = {
         key: Span(checked(key, value), value.origin) for key, value in given.items() if key in spans
     }

@@ -14,10 +14,21 @@ SHOWN = 3
 
 def explain(error: ValidationError, model: type[BaseModel]) -> str:
     """What is wrong with a document that should have been a `model`, by the dotted names of its keys."""
-    items = error.errors(include_url=False)
-    sentences = [_sentence(item["loc"], item["type"], item["msg"], model) for item in items[:SHOWN]]
-    rest = len(items) - SHOWN
+    told: dict[tuple[str | int, ...], str] = {}
+    for item in error.errors(include_url=False):
+        place = tuple(part for part in item["loc"] if not _of_pydantic(part))
+        told.setdefault(place, _sentence(place, item["type"], item["msg"], model))
+    sentences = list(told.values())[:SHOWN]
+    rest = len(told) - SHOWN
     return "; ".join(sentences) + (f"; and {rest} more" if rest > 0 else "")
+
+
+def _of_pydantic(part: str | int) -> bool:
+    """Whether it names no key, but the form of a value that was tried, as `function-before[_seconds(), float]`.
+
+    Of several forms the first speaks: what is wrong with it is what a person meant to write.
+    """
+    return isinstance(part, str) and part.endswith("]") and "[" in part
 
 
 def dotted(loc: Sequence[str | int]) -> str:
