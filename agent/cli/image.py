@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from agent.plan.model import ImagePlan, Missing, Plan
     from agent.wiring import Parts
 
+NO_IMAGE = "it runs without an image: agentctl plan says what it runs instead"
 PLAIN_S = 10.0
 """Between two lines on the same where no terminal rewrites them."""
 
@@ -51,7 +52,7 @@ async def build(arguments: Namespace) -> int:
         plan = await planning.plan(wanted)
         if plan.image is None or not plan.image.steps:
             complete(plan, "build")
-            advice = "its image comes from a registry: agentctl pull"
+            advice = "its image comes from a registry: agentctl pull" if plan.image is not None else NO_IMAGE
             raise UsageError(why=f"{plan.recipe.slug} has no build steps", advice=advice)
         if arguments.show:
             show(arguments, plan)
@@ -66,7 +67,7 @@ async def pull(arguments: Namespace) -> int:
         plan = await planning.plan(wanted)
         if plan.image is None:
             complete(plan, "pull")
-            raise UsageError(why=f"{plan.recipe.slug} has no image", advice="agentctl plan says what it runs instead")
+            raise UsageError(why=f"{plan.recipe.slug} has no image", advice=NO_IMAGE)
         if plan.image.how == "build":
             raise UsageError(why=f"the image of {plan.recipe.slug} is built, not pulled", advice="agentctl build")
         return await provide(arguments, plan, plan, parts)

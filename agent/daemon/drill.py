@@ -45,7 +45,7 @@ class NotDrilled(Refused):
 
     code = "drill.refused"
     message = "cannot rehearse {kind} on {slug}: {why}"
-    hint = "expendable: true in its profile marks an engine that drills may harm, then deploy it again"
+    hint = "agentctl status {slug} and agentctl logs {slug} show what its engine does"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +93,9 @@ class Drills:
     async def start(self, slug: str, drill: Drill, by: str) -> Operation:
         """Begin one. Raises NotDrilled where the engine is not meant for it, or not in a state for it."""
         loop = self._with.fleet.loop(slug)
-        if (why := unfit(loop, slug in self._slugs.values())) is not None:
-            raise NotDrilled(slug=slug, kind=drill.value, why=why)
+        if (found := unfit(loop, slug in self._slugs.values())) is not None:
+            why, advice = found
+            raise NotDrilled(slug=slug, kind=drill.value, why=why, advice=advice)
         now = self._with.clock.now().wall
         operation = Operation(id=secrets.token_hex(8), slug=slug, kind=DRILL, created=now, by=by)
         await self._with.store.save_operation(operation)
@@ -274,16 +275,19 @@ class Drills:
         return self._with.clock.now().wall
 
 
-def unfit(loop: Loop, under_way: bool) -> str | None:
-    """Why this deployment cannot be drilled now."""
+def unfit(loop: Loop, under_way: bool) -> tuple[str, str] | None:
+    """Why this deployment cannot be drilled now, and what to do about it."""
+    slug = loop.record.slug
     if not loop.plan.expendable:
-        return "its plan does not say that it is expendable"
+        advice = "expendable: true in its profile marks an engine that drills may harm, then deploy it again"
+        return "its plan does not say that it is expendable", advice
     if under_way:
-        return "a drill of it is under way"
+        return "a drill of it is under way", f"agentctl events {slug} -f shows how it goes"
     if loop.record.supervision is not Supervision.ACTIVE:
-        return f"its supervision is {loop.record.supervision.value}: nothing would be done about the fault"
+        why = f"its supervision is {loop.record.supervision.value}: nothing would be done about the fault"
+        return why, f"agentctl resume {slug}"
     if loop.record.state not in SERVES:
-        return f"it is {loop.record.state.value}: {loop.record.why}"
+        return f"it is {loop.record.state.value}: {loop.record.why}", "a drill begins on an engine that serves"
     return None
 
 

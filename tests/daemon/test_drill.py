@@ -7,9 +7,14 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from agent.action.record import State, Supervision
+from agent.daemon.drill import unfit
+from agent.daemon.loop import Loop
 from tests.e2e import recipes, traffic
 from tests.e2e.rig import PROGRAMS, Rig, running, wait_for
 from tests.lab.children import free_port
@@ -92,3 +97,23 @@ def test_only_what_is_marked_as_expendable_is_harmed(rig: Rig) -> None:
     assert said.code == 3
     assert "expendable" in said.err
     assert rig.status("precious")["state"] == "ready"
+
+
+@pytest.mark.parametrize(
+    ("differs", "under_way", "advice"),
+    [
+        ({"expendable": False}, False, "expendable: true"),
+        ({}, True, "agentctl events demo -f"),
+        ({"supervision": Supervision.PAUSED}, False, "agentctl resume demo"),
+        ({"state": State.STARTING}, False, "an engine that serves"),
+    ],
+)
+def test_each_refusal_says_what_to_do_about_it(differs: dict[str, Any], under_way: bool, advice: str) -> None:
+    """And none of them anything else."""
+    sound = {"expendable": True, "supervision": Supervision.ACTIVE, "state": State.READY}
+    found = sound | differs
+    record = SimpleNamespace(slug="demo", why="", supervision=found["supervision"], state=found["state"])
+    loop = cast("Loop", SimpleNamespace(plan=SimpleNamespace(expendable=found["expendable"]), record=record))
+    refusal = unfit(loop, under_way)
+    assert refusal is not None
+    assert advice in refusal[1]
