@@ -17,6 +17,7 @@ FIGURES = {
     "generation_tokens": ("generation tokens, since its start", "{:,.0f}"),
     "kv_cache_usage_ratio": ("KV cache in use", "{:.1%}"),
     "decode_tokens_per_second": ("tokens/s, a minute", "{:,.1f}"),
+    "startup_left_seconds": ("start-up left, about", "{:,.0f} s"),
     "spec_decode_acceptance_ratio": ("drafts accepted", "{:.0%}"),
 }
 """Figure → its words and its form; another one stands as it came."""

@@ -81,7 +81,7 @@ def reason(one: dict[str, Any]) -> str:
     ratio = one["progress"].get("ratio", one["startup"]["ratio"])
     if one["state"] in ON_ITS_WAY and ratio is not None:
         parts.append(bar(ratio, 12))
-    return " ".join([*parts, one["progress"].get("text") or one["why"]])
+    return " ".join([*parts, one["progress"].get("text") or one["why"], f"(since {one['since']})"])
 
 
 def card_lines(host: dict[str, Any], width: int, colours: bool) -> Iterator[str]:

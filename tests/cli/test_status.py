@@ -32,6 +32,7 @@ def rows(**changes: Any) -> dict[str, str]:
         ("seconds_since_progress", {"0": 0.4, "1": 61.0}, "silent for", "0 s (engine 0), 61 s (engine 1)"),
         ("requests_running", None, "requests running", "unknown"),
         ("seconds_since_progress", None, "silent for", "unknown"),
+        ("startup_left_seconds", 5.6, "start-up left, about", "6 s"),
         ("some_new_figure", 7, "some new figure", "7"),
     ],
 )

@@ -32,6 +32,7 @@ def deployment(**changes: Any) -> dict[str, Any]:
         "slug": SLUG,
         "state": "busy",
         "why": "2 requests run, 0 wait, 48.0 tokens/s; last progress 0 s ago",
+        "since": "2026-11-30T14:18:58.452Z",
         "supervision": "active",
         "restarts": 0,
         "restart_budget": 3,
@@ -84,8 +85,10 @@ def test_a_start_shows_how_far_it_is() -> None:
     """And spent restarts and a changed supervision are said where one looks."""
     starting = deployment(state="starting", why="loads weights", restarts=1, restart_budget=2, supervision="paused",
                           startup={"phase": "load", "ratio": 0.5, "seconds": None})  # fmt: skip
-    line = screen([starting], {}, 100, None, False)[2]
-    assert line == "  [paused] [1 of 3 restarts spent] [======>     ]  50% loads weights"
+    line = screen([starting], {}, 120, None, False)[2]
+    assert (
+        line == "  [paused] [1 of 3 restarts spent] [======>     ]  50% loads weights (since 2026-11-30T14:18:58.452Z)"
+    )
 
 
 @pytest.mark.parametrize(
