@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from agent.plan.watch import Watch
     from agent.samples.recording import Recording
 
+ARCHIVE = "an incident's archive holds one: tar -xzf FILE, then agentctl replay ID/window.jsonl"
+
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="a recording (an incident's window.jsonl); - reads standard input")
@@ -107,7 +109,7 @@ def text_in(name: str) -> str:
     except OSError as error:
         raise InvalidInput(what=name, why=error.strerror or str(error)) from error
     except UnicodeDecodeError as error:
-        raise InvalidInput(what=name, why="it is not UTF-8 text") from error
+        raise InvalidInput(what=name, why="it is not UTF-8 text", advice=ARCHIVE) from error
 
 
 def text_of(moments: list[Moment], *, colours: bool, verbose: bool) -> str:

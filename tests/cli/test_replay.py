@@ -101,3 +101,10 @@ def test_a_bad_line_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     file.write_text('{"t": 1}\n{"t": 2, "helth": 200}\n')
     assert main(["replay", str(file)]) == 1
     assert "line 2" in capsys.readouterr().err
+
+
+def test_an_archive_is_told_how_to_open_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "incident.tar.gz"
+    file.write_bytes(b"\x1f\x8b\x08\xff")
+    assert main(["replay", str(file)]) == 1
+    assert "tar -xzf" in capsys.readouterr().err

@@ -11,9 +11,10 @@ from agent.action.record import State
 from agent.cli.main import COMMANDS
 from tests.lab.place import REPOSITORY
 
+PARTS = ("agent", "config", "packaging", "tests", "units")
 DOCUMENTS = [
     *(REPOSITORY / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
-    *(REPOSITORY / name / "README.md" for name in ("config", "units", "packaging", "tests/lab")),
+    *sorted(path for part in PARTS for path in (REPOSITORY / part).rglob("README.md")),
 ]
 README = (REPOSITORY / "README.md").read_text()
 
@@ -29,6 +30,18 @@ def test_links_lead_somewhere(path: Path) -> None:
     """Relative ones, to files and folders of the checkout."""
     links = re.findall(r"\]\((?!https?:|#)([^)#]+)", path.read_text())
     assert [link for link in links if not (path.parent / link).exists()] == []
+
+
+def test_no_document_is_out_of_reach() -> None:
+    """From the README, over any number of links."""
+    reached, left = set(), [REPOSITORY / "README.md"]
+    while left:
+        path = left.pop()
+        reached.add(path)
+        links = re.findall(r"\]\((?!https?:|#)([^)#]+)", path.read_text())
+        found = {(path.parent / link).resolve() for link in links if link.endswith(".md")}
+        left += sorted(found - reached - set(left))
+    assert [path for path in DOCUMENTS if path.resolve() not in reached] == []
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(REPOSITORY)))
