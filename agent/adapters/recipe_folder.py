@@ -52,10 +52,13 @@ class FolderSource:
         for path in sorted(files, key=lambda path: path.stem != slug):
             try:
                 data = read_file(path)
+                if path.stem != slug and f'"{slug}"'.encode() not in data:
+                    continue
+                found = _slug(data, path)
             except AgentError as error:
                 trouble = trouble or error
                 continue
-            if f'"{slug}"'.encode() in data and _slug(data, path) == slug:
+            if found == slug:
                 return Fetched(data, str(path))
         if trouble is not None:
             raise trouble
@@ -106,7 +109,5 @@ def read_file(path: Path) -> bytes:
 
 
 def _slug(data: bytes, path: Path) -> str | None:
-    try:
-        return read_recipe(data, str(path)).slug
-    except AgentError:
-        return None
+    """Of a document; a listing has none. Raises BadRecipe."""
+    return None if is_listing(parse(data, str(path), [])) else read_recipe(data, str(path)).slug

@@ -232,6 +232,18 @@ async def test_of_two_files_with_one_slug_the_same_one_is_found_and_fetched(tmp_
     )
 
 
+@pytest.mark.parametrize("name", [f"{SLUG}.json", "other.json"], ids=["by its name", "by what stands in it"])
+async def test_a_document_that_is_broken_is_why_its_recipe_is_not_found(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text(f'{{"slug": "{SLUG}", "title": ')
+    (tmp_path / "of-another.json").write_text("{")
+    folder = FolderSource(tmp_path)
+    with pytest.raises(BadRecipe, match=name):
+        await folder.fetch(SLUG)
+    assert await folder.fetch("nobodys") is None
+    (tmp_path / "sound.json").write_bytes(encode(document()))
+    assert isinstance(await folder.fetch(SLUG), Fetched)
+
+
 async def test_a_folder_that_is_not_there_has_no_recipes(tmp_path: Path) -> None:
     folder = FolderSource(tmp_path / "none")
     assert await folder.fetch(SLUG) is None
