@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -21,11 +21,19 @@ from agent.host.port import GpuSource, HostSource
 from agent.host.reading import Known, Reading, Unknown, value_of
 from agent.metrics.snapshot import CardFigures, CollectorFigures, FolderFigures
 from agent.samples.model import Xid
+from agent.samples.take import slices_of
 from agent.verify.causes import HOLDING
 
 log = structlog.get_logger()
 T = TypeVar("T")
 PERIOD_S = 10.0
+
+
+def concerned(event: GpuEvent, cards: Sequence[Gpu]) -> tuple[str, ...]:
+    """The UUIDs that a deployment may know it by: the card's, and those of the MIG slices that it hit."""
+    slices = [one for card in cards if card.uuid == event.uuid for one in slices_of(card)]
+    hit = [one.uuid for one in slices if event.instance in ("", f"{one.gpu_instance}/{one.compute_instance}")]
+    return (event.uuid, *hit)
 
 
 class HostWatch:
@@ -131,7 +139,8 @@ class HostWatch:
             return
         log.warning("xid", uuid=event.uuid, pci=event.pci, xid=event.data)
         self._xids[(event.uuid, event.data)] += 1
-        self._on_xid(Xid(event.uuid, event.data))
+        for uuid in concerned(event, self._cards):
+            self._on_xid(Xid(uuid, event.data))
         before = self._trouble.told
         self._trouble = noted(self._trouble, event.uuid, event.data)
         why = self._trouble.told.get(event.uuid)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agent.clock import Clock
 from agent.container.port import ContainerView
@@ -12,7 +12,7 @@ from agent.engines.dialect import join
 from agent.engines.model import EngineLaunch, EngineReading, Pong, Request
 from agent.engines.registry import dialect_of
 from agent.errors import AgentError
-from agent.host.gpu import Gpu
+from agent.host.gpu import Gpu, MigInstance
 from agent.host.port import GpuSource, HostSource, Processes, Sockets
 from agent.host.process import Process
 from agent.host.reading import Known, Unknown, value_of
@@ -27,6 +27,8 @@ from agent.samples.model import (
 )
 from agent.samples.port import Endpoint, Probe
 
+MIG = "MIG-"
+"""How the UUID of a slice begins."""
 COMPILERS = frozenset({"nvcc", "cicc", "ptxas", "ninja", "cc1plus", "cudafe++", "fatbinary", "hipcc"})
 
 
@@ -208,13 +210,15 @@ async def read_gpus(source: GpuSource, uuids: tuple[str, ...]) -> tuple[GpuSampl
     reading = await source.read()
     if isinstance(reading, Unknown):
         return Missed(Miss.BROKEN, reading.reason)
-    found = {gpu.uuid: gpu for gpu in reading.value}
-    return tuple(gpu_sample(uuid, found.get(uuid)) for uuid in uuids)
+    found = {gpu.uuid: gpu_sample(gpu.uuid, gpu) for gpu in reading.value}
+    found |= {one.uuid: slice_sample(one, gpu) for gpu in reading.value for one in slices_of(gpu)}
+    unknown = any(gpu.lost is None and not isinstance(gpu.mig, Known) for gpu in reading.value)
+    return tuple(found.get(uuid) or absent(uuid, unknown) for uuid in uuids)
 
 
-def gpu_sample(uuid: str, gpu: Gpu | None) -> GpuSample:
-    """One card; one that NVML no longer lists, or that does not answer, is lost."""
-    if gpu is None or gpu.lost is not None:
+def gpu_sample(uuid: str, gpu: Gpu) -> GpuSample:
+    """One card; one that does not answer is lost."""
+    if gpu.lost is not None:
         return GpuSample(uuid, lost=True)
     used, action = gpu.memory_used, gpu.recovery_action
     return GpuSample(
@@ -225,3 +229,19 @@ def gpu_sample(uuid: str, gpu: Gpu | None) -> GpuSample:
         temperature_c=value_of(gpu.temperature_c),
         recovery_action=int(action.value) if isinstance(action, Known) else None,
     )
+
+
+def slices_of(gpu: Gpu) -> tuple[MigInstance, ...]:
+    return gpu.mig.value.instances if isinstance(gpu.mig, Known) else ()
+
+
+def slice_sample(one: MigInstance, gpu: Gpu) -> GpuSample:
+    """A MIG slice: its own memory, its card's health. Load and power are those of all slices of the card together, so
+    they say nothing about one."""
+    used = int(one.memory_used.value) if isinstance(one.memory_used, Known) else None
+    return replace(gpu_sample(one.uuid, gpu), utilization=None, power_w=None, memory_used=used)
+
+
+def absent(uuid: str, unknown: bool) -> GpuSample:
+    """What NVML no longer lists is lost, unless it may be a slice of a card that does not tell its slices now."""
+    return GpuSample(uuid, lost=not (unknown and uuid.startswith(MIG)))

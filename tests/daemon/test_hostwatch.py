@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
 
 from agent.clock import SystemClock
 from agent.container.trouble import RuntimeUnreachable
-from agent.daemon.hostwatch import HostWatch
-from agent.host.gpu import Gpu, GpuEvent, GpuEventKind
+from agent.daemon.hostwatch import HostWatch, concerned
+from agent.host.gpu import Gpu, GpuEvent, GpuEventKind, Mig, MigInstance
 from agent.host.model import Driver
 from agent.host.reading import Known, Reading, Unknown
+from agent.quantity import Bytes
 from agent.samples.model import Xid
 from tests.container.fake import FakeRuntime, FakeWorld
 from tests.plan.build import NOW, card
@@ -104,3 +108,16 @@ async def test_cards_that_cannot_be_read_are_no_trouble_and_cost_no_other_collec
         "memory": False,
         "docker": False,
     }
+
+
+@pytest.mark.parametrize(
+    ("instance", "uuids"),
+    [("", ("GPU-0000", "MIG-a", "MIG-b")), ("1/0", ("GPU-0000", "MIG-b")), ("7/0", ("GPU-0000",))],
+    ids=["the whole card", "one slice", "a slice that is gone"],
+)
+def test_an_xid_reaches_deployments_on_slices_of_its_card(instance: str, uuids: tuple[str, ...]) -> None:
+    size = Known(Bytes.gib(10), NOW)
+    slices = tuple(MigInstance(name, at, 0, size, size) for at, name in enumerate(("MIG-a", "MIG-b")))
+    cards = (replace(card(0), mig=Known(Mig(True, True, slices), NOW)), card(1))
+    event = GpuEvent(GpuEventKind.XID, "GPU-0000", "0000:01:00.0", 79, NOW, instance)
+    assert concerned(event, cards) == uuids
