@@ -86,13 +86,15 @@ class Silent:
 
 
 def join(pongs: Sequence[Pong]) -> Pong:
-    """Several answers as one: dead if one says so, asleep if one says so, the oldest heartbeat."""
+    """Several answers as one: dead if one says so, asleep if one says so, the oldest heartbeat, all positions."""
     told = [pong.alive for pong in pongs if pong.alive is not None]
     ages = [pong.age for pong in pongs if pong.age is not None]
+    positions = [pong.position for pong in pongs if pong.position is not None]
     return Pong(
         alive=all(told) if told else None,
         asleep=any(pong.asleep for pong in pongs),
         age=max(ages) if ages else None,
+        position=" ".join(positions) if positions else None,
     )
 
 
@@ -111,7 +113,8 @@ def ask_one_token(launch: EngineLaunch, nonce: str, *, chat: bool = False) -> Re
 
 
 def has_token(status: int, text: str) -> bool:
-    """The answer to a canary carries what only the scheduler can give: a counted token, a vector or a score.
+    """The answer to a canary carries what only the scheduler can give: a counted token, a vector or a score, or the
+    model's own wish to say nothing.
 
     A dead vLLM ends its streams with an error event and `[DONE]` under HTTP 200, so the status proves nothing.
     """
@@ -121,18 +124,26 @@ def has_token(status: int, text: str) -> bool:
         answer = read_json(text, "the canary's answer")
     except AgentError:
         return False
+    if isinstance(answer, list):  # SGLang's scores come without a word around them
+        return any(isinstance(entry, dict) and ("score" in entry or "relevance_score" in entry) for entry in answer)
     if not isinstance(answer, dict) or answer.get("error"):
         return False
     return made_tokens(answer) or bool(answer.get("data")) or bool(answer.get("results"))
 
 
 def made_tokens(answer: Mapping[str, Any]) -> bool:
-    """`usage` counts a completion token, or (servers that leave `usage` out) a choice carries some text."""
+    """`usage` counts a completion token, or (servers that leave `usage` out) a choice carries some text.
+
+    A model whose first token ends its answer gives `stop`, no text, and with some servers a count of 0.
+    """
+    choices = answer.get("choices")
+    told = choices if isinstance(choices, list) else []
+    if any(isinstance(choice, dict) and choice.get("finish_reason") == "stop" for choice in told):
+        return True
     usage = answer.get("usage")
     if isinstance(usage, dict) and isinstance(usage.get("completion_tokens"), int | float):
         return bool(usage["completion_tokens"] > 0)
-    choices = answer.get("choices")
-    return isinstance(choices, list) and any(says_something(choice) for choice in choices)
+    return any(says_something(choice) for choice in told)
 
 
 def says_something(choice: Any) -> bool:

@@ -58,11 +58,13 @@ def read_point(name: str, rest: str) -> Point | None:
     return None if number is None else Point(name, labels, number)
 
 
-def finite(text: str) -> float | None:
+def finite(value: Any) -> float | None:
     """A number, None for NaN, infinities and what is none: unknown is not zero."""
+    if not isinstance(value, str | int | float):
+        return None
     try:
-        number = float(text)
-    except ValueError:
+        number = float(value)
+    except (ValueError, OverflowError):
         return None
     return number if math.isfinite(number) else None
 

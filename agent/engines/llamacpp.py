@@ -2,16 +2,21 @@
 
 `n_decode_total` counts every call of llama_decode, those of a prefill too; `tokens_predicted_total` moves only when a
 slot is released. `/metrics` and `/slots` are answered by the queue that the scheduler works off, so a time-out of them
-is a sign of its own; `/health` never touches it. Scraped faster than about once a second, an abandoned request that
-does not stream is kept alive (seen on a build of 2026: freed at 1.2 s and slower).
+is a sign of its own; `/health` never touches it. `/slots` is on where `--metrics` is not asked for, and says where each
+request stands. A stream of a client that names its conversation (the web page does) outlives the connection and is
+taken up again by `/v1/stream/:conv_id` (server-stream.h, 2026), so a request without a client may be sound. Scraped
+faster than about once a second, an abandoned request that does not stream is kept alive (seen on a build of 2026:
+freed at 1.2 s and slower).
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 from agent.engines.dialect import Silent
-from agent.engines.exposition import must_be_metrics, read_points
+from agent.engines.exposition import must_be_metrics, read_json, read_points
 from agent.engines.failures import FAILURES
 from agent.engines.flags import Flags, truthy, whole
 from agent.engines.lines import Meaning, ends, fails, moves, read, starts
@@ -30,6 +35,7 @@ from agent.engines.model import (
     Traits,
 )
 from agent.engines.program import Found, arguments
+from agent.errors import AgentError
 
 PORT = 8080
 BATCH = 2048
@@ -73,7 +79,7 @@ class LlamaCpp(Silent):
     """llama-server's habits."""
 
     kind = EngineKind.LLAMACPP
-    traits = Traits(scrape_is_ping=True, min_period=2.0)
+    traits = Traits(scrape_is_ping=True, min_period=2.0, resumes=True)
 
     def recognise(self, command: Command) -> bool:
         return arguments(command, _PROGRAMS, _IMAGES) is not None
@@ -134,7 +140,25 @@ class LlamaCpp(Silent):
         return (Request("/slots"),)
 
     def read_pong(self, status: int, text: str, now: float) -> Pong:
-        return Pong(alive=True if status == 200 else None)
+        return Pong(alive=True, position=position_of(text)) if status == 200 else Pong(alive=None)
+
+
+def position_of(text: str) -> str | None:
+    """Where every slot stands: its task, the prompt's tokens that are done, the tokens that were made."""
+    try:
+        slots = read_json(text, "llama.cpp's slots")
+    except AgentError:
+        return None
+    if not isinstance(slots, list) or not all(isinstance(slot, dict) for slot in slots):
+        return None
+    return " ".join(f"{slot.get('id_task')}:{slot.get('n_prompt_tokens_processed')}:{decoded(slot)}" for slot in slots)
+
+
+def decoded(slot: Mapping[str, Any]) -> Any:
+    """Tokens made for a slot's task; the place of the figure has changed over the builds."""
+    found = slot.get("next_token")
+    token = found[0] if isinstance(found, list) and found else found
+    return token.get("n_decoded") if isinstance(token, dict) else slot.get("n_decoded")
 
 
 def task_of(flags: Flags) -> Task:

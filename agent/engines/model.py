@@ -65,6 +65,8 @@ class EngineLaunch:
     data_parallel: int = 1
     ready_timeout_s: float | None = None
     """A start-up limit that the launch itself states (`VLLM_ENGINE_READY_TIMEOUT_S`)."""
+    chunked: bool = True
+    """A prompt is worked off in steps; else one step takes all of it, and nothing of the engine moves meanwhile."""
     guarded: bool = False
     """An API key is asked of requests."""
     dev_mode: bool = False
@@ -109,11 +111,16 @@ class RankReading:
     steps: tuple[str, ...] = ()
 
     @property
-    def work(self) -> float | None:
-        """Requests in the scheduler (running + waiting, one at least while tokens are held); None: not exported."""
+    def counted(self) -> float | None:
+        """Requests that the scheduler counts, running + waiting; None: not exported."""
         if self.running is None and self.waiting is None:
             return None
-        return max((self.running or 0.0) + (self.waiting or 0.0), 1.0 if self.held_tokens else 0.0)
+        return (self.running or 0.0) + (self.waiting or 0.0)
+
+    @property
+    def work(self) -> float | None:
+        """Requests in the scheduler (those counted, one at least while tokens are held); None: not exported."""
+        return None if self.counted is None else max(self.counted, 1.0 if self.held_tokens else 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,12 +211,14 @@ class Pong:
     """What a loop ping's answer says.
 
     `alive` None: this version has no such ping, so the answer says nothing. `age`: seconds since the scheduler's last
-    heartbeat, None where not told.
+    heartbeat, None where not told. `position`: where its requests stand, in the engine's own numbers; another one than
+    before is a step that was made. None where not told.
     """
 
     alive: bool | None
     asleep: bool = False
     age: float | None = None
+    position: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,5 +247,7 @@ class Traits:
     unhealthy_is_dead: bool = False
     scrape_is_ping: bool = False
     min_period: float = 0.0
+    resumes: bool = False
+    """An answer goes on when its client has gone, for it to come back to: one that is made step by step is no fault."""
     health_costs: bool = False
     """Every question to the health path is a request to the scheduler, so it is not asked at every look."""

@@ -15,7 +15,7 @@ from agent.engines.dialect import Silent
 from agent.engines.exposition import Point, must_be_metrics, read_json, read_points
 from agent.engines.failures import FAILURES
 from agent.engines.flags import Flags
-from agent.engines.lines import Meaning, ends, fails, moves, read, starts
+from agent.engines.lines import Meaning, ends, fails, hangs, moves, read, starts
 from agent.engines.model import (
     Aborts,
     Command,
@@ -72,6 +72,8 @@ _STEPS = ("realtime", "forward_seconds", "flops")
 
 _LOG: tuple[Meaning, ...] = (
     *FAILURES,
+    # the soft watchdog (`--soft-watchdog-timeout`) writes stacks and lets the engine go on
+    hangs(r"watchdog timeout \(self\.watchdog_timeout=[^,]*, self\.soft=True"),
     fails(FailureClass.HANG, r"[Ww]atchdog timeout \(self\.watchdog_timeout=|Hang detected after", hang=True),
     fails(
         FailureClass.WORKER_DIED,
@@ -119,6 +121,7 @@ class SGLang(Silent):
             served_model=flags.text("--served-model-name") or model,
             max_model_len=flags.positive("--context-length"),
             chunk_tokens=flags.positive("--chunked-prefill-size"),
+            chunked=(flags.number("--chunked-prefill-size") or 0) >= 0,
             max_num_seqs=flags.positive("--max-running-requests"),
             tensor_parallel=flags.positive("--tp", "--tp-size", "--tensor-parallel-size") or 1,
             pipeline_parallel=flags.positive("--pp", "--pp-size", "--pipeline-parallel-size") or 1,

@@ -2,7 +2,10 @@
 
 `/metrics` is a JSON list of iteration statistics since the last read (a destructive one: exactly one reader), filled
 only where `enable_iter_perf_stats` is set in the options file. An empty list says that no iteration ended since, so
-the last known state still holds. The Prometheus path is woken by finished requests only and stale in a stall.
+the last known state still holds. `numActiveRequests` is counted before its iteration runs and `numCompletedRequests`
+are those that it ended, so that what is left is their difference (`_get_init_iter_stats` in its py_executor.py): the
+last entry before an idle night still counts the request that it finished. The Prometheus path is woken by
+finished requests only and stale in a stall.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent.engines.dialect import Silent
-from agent.engines.exposition import must_be_metrics, read_json, read_points
+from agent.engines.exposition import finite, must_be_metrics, read_json, read_points
 from agent.engines.failures import FAILURES
 from agent.engines.flags import Flags
 from agent.engines.lines import Meaning, fails, read, starts
@@ -125,13 +128,16 @@ def iteration(row: Mapping[str, Any]) -> dict[str, float]:
     blocks = cache if isinstance(cache, dict) else {}
     found = {
         "iter": row.get("iter"),
-        "running": row.get("numActiveRequests"),
+        "active": row.get("numActiveRequests"),
         "waiting": row.get("numQueuedRequests"),
-        "finished": row.get("numCompletedRequests"),
+        "completed": row.get("numCompletedRequests"),
         "used_blocks": blocks.get("usedNumBlocks"),
         "max_blocks": blocks.get("maxNumBlocks"),
     }
-    values = {name: float(value) for name, value in found.items() if isinstance(value, int | float)}
+    values = {name: number for name, value in found.items() if (number := finite(value)) is not None}
+    active, completed = values.pop("active", None), values.pop("completed", 0.0)
+    if active is not None:
+        values["running"] = max(0.0, active - completed)
     if values.get("max_blocks"):
         values["kv_usage"] = values.get("used_blocks", 0.0) / values["max_blocks"]
     return values

@@ -149,6 +149,7 @@ class Vllm(Silent):
             served_model=served or model,
             max_model_len=flags.positive("--max-model-len"),
             chunk_tokens=flags.positive("--max-num-batched-tokens"),
+            chunked=not flags.has("--no-enable-chunked-prefill"),
             max_num_seqs=flags.positive("--max-num-seqs"),
             tensor_parallel=flags.positive("--tensor-parallel-size", "-tp") or 1,
             pipeline_parallel=flags.positive("--pipeline-parallel-size", "-pp") or 1,

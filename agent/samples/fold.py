@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from agent.clock import Instant
@@ -10,7 +10,9 @@ from agent.engines.model import EngineReading, LogEvent, Pong, RankReading
 from agent.samples.marks import Answers, Canaries, Clients, Effort, Gauge, RankMark
 from agent.samples.model import Activity, Canary, Connections, GpuSample, Health, Miss, Missed, Sample
 
-GAUGES = frozenset({"kv_usage", "running", "waiting", "held", "retracted", "grammar_queue", "decode_lengths"})
+GAUGES = frozenset(
+    {"kv_usage", "used_blocks", "running", "waiting", "held", "retracted", "grammar_queue", "decode_lengths"}
+)
 """Components of progress that may fall; a fall of any other is an engine that began anew."""
 
 STILL_TOKENS = 4096.0
@@ -39,8 +41,11 @@ def hold(since: Instant | None, holds: bool | None, at: Instant) -> Instant | No
 def fold_ranks(
     before: Mapping[str, RankMark], reading: EngineReading, restarted: bool, at: Instant
 ) -> dict[str, RankMark]:
-    """The ranks after a good scrape. One that this scrape does not name keeps its last state: nothing new was said."""
-    after = dict(before)
+    """The ranks after a good scrape. One that this scrape does not name keeps its last state: nothing new was said.
+
+    Of an engine that was started anew only those are left that it names.
+    """
+    after = {} if restarted and reading.ranks else dict(before)
     for rank in reading.ranks:
         known = None if restarted else before.get(rank.rank)
         after[rank.rank] = fold_rank(known, rank, at)
@@ -86,22 +91,31 @@ def work_of(ranks: Mapping[str, RankMark]) -> float | None:
     return sum(known) if known else None
 
 
+def counted_of(ranks: Mapping[str, RankMark]) -> float | None:
+    """Requests that the schedulers count as running or waiting, None where no rank says."""
+    known = [mark.last.counted for mark in ranks.values() if mark.last.counted is not None]
+    return sum(known) if known else None
+
+
 # ── clients ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def fold_clients(
-    before: Clients, sample: Sample, work: float | None, token: Instant | None, standing_s: float
+    before: Clients, sample: Sample, ranks: Mapping[str, RankMark], token: Instant | None, standing_s: float
 ) -> Clients:
     """Connections against requests. The agent's own canary is no connection here, and no request either.
 
+    Tokens that are held are no request: SGLang holds those of a session between two of its requests, and those of a
+    finished prefill until another server has taken them.
     `token`: when a canary was last answered; requests that are gone after it, with nobody connected, were never there.
     """
-    at = sample.at
+    at, work, counted = sample.at, work_of(ranks), counted_of(ranks)
     if not isinstance(sample.connections, Connections) or not isinstance(sample.scrape, EngineReading):
         return replace(before, stale_gauge=None)
     clients = sample.connections.established
-    requests = None if work is None else max(0.0, work - (1.0 if sample.canary_out else 0.0))
-    standing = hold(before.standing, requests == 0 and clients > 0, at)
+    own = 1.0 if sample.canary_out else 0.0
+    requests = None if counted is None else max(0.0, counted - own)
+    standing = hold(before.standing, work is not None and work <= own and clients > 0, at)
     since = before.clientless
     stale = since is not None and requests == 0 and clients == 0 and token is not None and token - since >= 0
     return Clients(
@@ -193,24 +207,51 @@ def fold_effort(before: Effort, previous: Sample | None, sample: Sample, idle: b
     at = sample.at
     wrote = sample.log_lines > sum(1 for event in sample.log if event.hang)
     compiles = any(event.jit for event in sample.log) or bool(compilers(sample))
+    loading = loads(previous, sample)
     return replace(
         before,
         moved=at if wrote or compiles or moved(previous, sample) else before.moved,
         wrote=at if wrote else before.wrote,
-        spoke=at if any(event.progress for event in sample.log) else before.spoke,
+        spoke=at if any(event.progress for event in sample.log) or stepped(before, sample) else before.spoke,
+        position=position_of(sample) or before.position,
         jit=at if compiles else before.jit,
-        jit_since=jit_since(before, compiles, at),
+        jit_since=spell(before.jit, before.jit_since, compiles, at),
+        loads=at if loading else before.loads,
+        loads_since=spell(before.loads, before.loads_since, loading, at),
         hang=at if any(event.hang for event in sample.log) else before.hang,
         draining=before.draining or (at if any(event.draining for event in sample.log) else None),
         idle_power=least_power(before.idle_power, sample) if idle else before.idle_power,
     )
 
 
-def jit_since(before: Effort, compiles: bool, at: Instant) -> Instant | None:
-    recent = before.jit is not None and at - before.jit <= JIT_BREAK_S
-    if compiles:
-        return before.jit_since if recent and before.jit_since is not None else at
-    return before.jit_since if recent else None
+def spell(last: Instant | None, since: Instant | None, holds: bool, at: Instant) -> Instant | None:
+    """Since when something goes on that may pause: compilers come one after the other."""
+    recent = last is not None and at - last <= JIT_BREAK_S
+    if holds:
+        return since if recent and since is not None else at
+    return since if recent else None
+
+
+def position_of(sample: Sample) -> str | None:
+    return sample.ping.position if isinstance(sample.ping, Pong) else None
+
+
+def stepped(before: Effort, sample: Sample) -> bool:
+    """Requests stand elsewhere than they stood, by the scheduler's own answer."""
+    now = position_of(sample)
+    return now is not None and before.position is not None and now != before.position
+
+
+def loads(previous: Sample | None, sample: Sample) -> bool:
+    """Weights are on their way: much is read from disk, or a card's memory fills."""
+    if previous is None:
+        return False
+    first, second = previous.activity, sample.activity
+    if isinstance(first, Activity) and isinstance(second, Activity):
+        before, now = first.io_bytes, second.io_bytes
+        if before is not None and now is not None and now - before >= MOVED_GPU_BYTES:
+            return True
+    return any(grown >= MOVED_GPU_BYTES for grown in memory_grown(previous, sample))
 
 
 def compilers(sample: Sample) -> tuple[str, ...]:
@@ -243,13 +284,16 @@ def read_more(previous: Sample, sample: Sample) -> bool:
 
 
 def memory_moved(previous: Sample, sample: Sample) -> bool:
+    return any(abs(grown) >= MOVED_GPU_BYTES for grown in memory_grown(previous, sample))
+
+
+def memory_grown(previous: Sample, sample: Sample) -> Iterator[int]:
+    """Bytes by which each card's memory grew, of those that tell."""
     first = {gpu.uuid: gpu.memory_used for gpu in cards(previous)}
-    return any(
-        gpu.memory_used is not None
-        and (before := first.get(gpu.uuid)) is not None
-        and abs(gpu.memory_used - before) >= MOVED_GPU_BYTES
-        for gpu in cards(sample)
-    )
+    for gpu in cards(sample):
+        before = first.get(gpu.uuid)
+        if gpu.memory_used is not None and before is not None:
+            yield gpu.memory_used - before
 
 
 def cards(sample: Sample) -> tuple[GpuSample, ...]:

@@ -112,10 +112,15 @@ class Effort:
     wrote: Instant | None = None
     """The last log line that is no mere waiting."""
     spoke: Instant | None = None
-    """The last log line that only a turning scheduler writes."""
+    """The last word that only a turning scheduler says: a line of the log, or other places where its requests stand."""
     jit: Instant | None = None
     """Compilers were last seen at work, `jit_since` from when on without a longer break."""
     jit_since: Instant | None = None
+    loads: Instant | None = None
+    """Weights were last seen on their way to the cards, `loads_since` from when on without a longer break."""
+    loads_since: Instant | None = None
+    position: str | None = None
+    """Where the scheduler last said that its requests stand."""
     hang: Instant | None = None
     """The last line that a hung engine writes."""
     draining: Instant | None = None

@@ -117,13 +117,15 @@ class WindowBuilder:
             ranks = fold_ranks(before.ranks, sample.scrape, self._restarted(sample.scrape), sample.at)
             progressed = any(mark.progressed is sample.at for mark in ranks.values())
         work = work_of(ranks)
-        effort = fold_effort(before.effort, previous, sample, idle=work == 0)
+        at_rest = is_idle(sample, work) and (work is not None or self._window.ready is not None)
+        effort = fold_effort(before.effort, previous, sample, idle=at_rest)
         self._note_failures(sample, progressed)
-        proved = progressed or effort.spoke is sample.at
+        excused = self._excuses(sample, effort)
+        proved = progressed or effort.spoke is sample.at or excused or self._loads(sample, effort)
         canaries = fold_canaries(before.canaries, sample, idle=is_idle(sample, work), progressed=proved)
         return Marks(
             ranks=ranks,
-            clients=fold_clients(before.clients, sample, work, canaries.token, self._watch.standing.value),
+            clients=fold_clients(before.clients, sample, ranks, canaries.token, self._watch.standing.value),
             answers=fold_answers(before.answers, sample, self._scrape_is_ping),
             canaries=canaries,
             effort=effort,
@@ -131,7 +133,7 @@ class WindowBuilder:
             oom_kills=self._oom(sample),
             host_oom=before.host_oom or killed_at_exit(previous, sample),
             since=before.since or sample.at,
-            excused=sample.at if self._excuses(sample, effort) else before.excused,
+            excused=sample.at if excused else before.excused,
             blind=sample.scrape.blind if isinstance(sample.scrape, EngineReading) else before.blind,
         )
 
@@ -140,6 +142,11 @@ class WindowBuilder:
         since = effort.jit_since if compilers(sample) else None
         compiling = since is not None and sample.at - since < self._watch.jit_limit.value
         return compiling or sleeps(sample)
+
+    def _loads(self, sample: Sample, effort: Effort) -> bool:
+        """A model is on its way to the cards, as servers do that unload an idle one: no token can be had so long."""
+        since = effort.loads_since if effort.loads is sample.at else None
+        return since is not None and sample.at - since < self._watch.start_jit.value
 
     def _restarted(self, reading: EngineReading) -> bool:
         """Another process answers than before."""

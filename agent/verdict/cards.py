@@ -24,13 +24,19 @@ def idle_power(case: Case, uuid: str) -> float | None:
 
 
 def working(case: Case) -> bool:
-    """Some card is under load and draws clearly more than idle: known, not assumed."""
-    return any(
+    """Some card was under load and drew clearly more than idle in the last half minute: known, not assumed.
+
+    One look at a card may fall between two steps.
+    """
+    return any(works(case, gpu) for sample in case.window.tail(LOOK_S) for gpu in cards(sample))
+
+
+def works(case: Case, gpu: GpuSample) -> bool:
+    return (
         gpu.power_w is not None
         and (gpu.utilization or 0.0) > STILL_LOAD
         and (idle := idle_power(case, gpu.uuid)) is not None
         and gpu.power_w >= WORK_POWER * idle
-        for gpu in cards(case.last)
     )
 
 

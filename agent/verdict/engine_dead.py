@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agent.clock import Instant
 from agent.engines.model import FailureClass, LogEvent
-from agent.samples.model import Health
+from agent.samples.model import Health, Miss, Missed
 from agent.verdict.case import Case
 from agent.verdict.failure import WORDS, root_cause
 from agent.verdict.kinds import Kind
@@ -36,9 +36,22 @@ def unhealthy(case: Case) -> Verdict | None:
     if not case.traits.unhealthy_is_dead or not isinstance(health, Health) or health.status != 503 or since is None:
         return None
     line = fatal(case)
+    if line is None and turned_away(case) and case.now - since < case.watch.start_alert.value:
+        return Verdict(
+            Judged.UNOBSERVABLE,
+            "its HTTP side turns everybody away (503), as it does while ranks are added or taken away",
+            blind=("metrics",),
+        )
     if line is None and case.now - since < min(case.watch.period.value, case.watch.refused.value):
         return Verdict(Judged.SUSPECT, "the health path says 503; looks once more", kind=Kind.ENGINE_DEAD)
     return dead(case, "the health path says that the engine core is dead (503)", line)
+
+
+def turned_away(case: Case) -> bool:
+    """The metrics are refused as well, and were not before: 503 is no flag of a dead core then, which leaves them as
+    they are. vLLM answers every path so while it scales its data-parallel ranks (its ScalingMiddleware)."""
+    scrape = case.last.scrape
+    return isinstance(scrape, Missed) and scrape.kind is Miss.HTTP and case.marks.answers.scraped is not None
 
 
 def fatal_line(case: Case) -> Verdict | None:

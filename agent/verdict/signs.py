@@ -84,6 +84,10 @@ def spin(case: Case) -> str:
 
 
 def blocked(case: Case) -> str:
+    """Tokens that are held alone want no work done: a session keeps them between two of its requests."""
+    counted = [mark.last.counted for mark in case.marks.ranks.values()]
+    if not case.blind and not any(counted):
+        return ""
     if cards.still(case) and cards.quiet(case):
         return "cards and processor are at rest while requests run"
     return ""

@@ -78,6 +78,8 @@ def base_window(case: Case, mark: RankMark) -> tuple[float, str]:
     the cards are seen to work, as long as where it surely does not.
     """
     stall, blind = case.watch.stall, case.watch.stall_blind
+    if case.engine is not None and not case.engine.chunked:
+        return max(stall.value, blind.value), "the launch has a prompt's prefill done in one step"
     if mark.steps_visible is Gauge.SHOWN:
         return stall.value, "its steps can be seen"
     if mark.steps_visible is Gauge.REFUTED or not mark.last.kv_usage or cards.working(case):

@@ -15,9 +15,12 @@ def judge(case: Case) -> Verdict | None:
     Two canaries in a row without a token, asked while nothing ran, are a hang; progress of any kind between them
     clears the first. Clients that are connected to an engine with nothing to do are either a pool or wait for a core
     that does not take their requests: then the canary is asked earlier.
+
+    The canary may be the first request of its shape, for which kernels are compiled, or the one that brings an unloaded
+    model back to the cards: strikes do not count so long as compilers are at work or weights on their way.
     """
     alive, canaries = case.alive, case.marks.canaries
-    if not idle(case) or alive is None:
+    if not idle(case) or alive is None or case.compiling:
         return None
     if canaries.strikes and canaries.asked_idle and case.struck_since(alive):
         return struck(case)

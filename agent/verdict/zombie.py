@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from agent.clock import Instant
 from agent.engines.model import EngineReading
 from agent.samples.model import Connections
@@ -46,7 +48,8 @@ def stale_gauge(case: Case) -> Verdict | None:
 def alone(case: Case, since: Instant) -> Verdict | None:
     """Nobody has been connected since then while requests run."""
     seconds = case.now - since
-    if seconds < case.watch.zombie.value or not settled(case, since):
+    awaited = case.traits.resumes and goes_on(case, since)
+    if seconds < case.watch.zombie.value or awaited or not settled(case, since):
         return wondering(case, since, seconds)
     burning = tokens_made(case, since)
     count = case.work or 0.0
@@ -71,6 +74,14 @@ def wondering(case: Case, since: Instant, seconds: float) -> Verdict | None:
         kind=Kind.ZOMBIE_BURNING if tokens_made(case, since) else Kind.ZOMBIE_HELD,
         wants_canary=case.may_ask and not asked(case, since),
     )
+
+
+def goes_on(case: Case, since: Instant) -> bool:
+    """More often than not something moved from look to look; a canary's one step is not enough for that."""
+    scrapes = [sample.scrape for sample in case.window.samples if sample.at.mono >= since.mono]
+    seen = [[dict(rank.progress) for rank in scrape.ranks] for scrape in scrapes if isinstance(scrape, EngineReading)]
+    moved = [before != after for before, after in pairwise(seen)]
+    return len(moved) >= 2 and 2 * sum(moved) > len(moved)
 
 
 def asked(case: Case, since: Instant) -> bool:

@@ -37,6 +37,20 @@ def test_trtllm_iterations_are_progress():
     assert (rank.steps, reading.kv_tokens) == (("iter",), 3200.0)
 
 
+@pytest.mark.parametrize(("active", "completed", "running"), [(2, 0, 2.0), (2, 1, 1.0), (1, 1, 0.0), (0, 1, 0.0)])
+def test_trtllm_requests_that_an_iteration_ended_run_no_more(active, completed, running):
+    """They are counted before it runs: the last entry before an idle night still counts the request that it ended."""
+    row = {**ROW, "numActiveRequests": active, "numCompletedRequests": completed}
+    assert TRTLLM.read_metrics(json.dumps([row])).ranks[0].running == running
+
+
+@pytest.mark.parametrize("number", ["NaN", "1e999", '"3"', "null", "[1]", "1" + "0" * 400])
+def test_trtllm_numbers_that_are_none_are_unknown(number):
+    """One that is not equal to itself would pass for progress at every look."""
+    (rank,) = TRTLLM.read_metrics(f'[{{"iter": 1, "numQueuedRequests": {number}}}]').ranks
+    assert rank.waiting in (None, 3.0)
+
+
 def test_trtllm_with_no_iteration_since_the_last_read_has_no_rank_and_is_not_blind():
     assert TRTLLM.read_metrics("[]").ranks == ()
     assert TRTLLM.read_metrics("[]").blind == ()
@@ -106,7 +120,11 @@ def test_a_canary_fits_the_models_task(task, path):
         (200, '{"choices": [{"message": {"role": "assistant", "content": "y"}}]}', True),
         (200, '{"choices": [{"message": {"role": "assistant", "content": ""}}]}', False),
         (200, '{"choices": [{"text": ""}], "usage": {"completion_tokens": 0}}', False),
+        (200, '{"choices": [{"text": "", "finish_reason": "stop"}], "usage": {"completion_tokens": 0}}', True),
+        (200, '{"choices": [{"text": "", "finish_reason": "abort"}], "usage": {"completion_tokens": 0}}', False),
         (200, '{"data": [{"embedding": [0.1]}]}', True),
+        (200, '[{"score": 0.5, "index": 0}]', True),
+        (200, '[{"message": "no"}]', False),
         (200, '{"results": [{"relevance_score": 1}]}', True),
         (200, '{"error": {"message": "EngineDeadError"}}', False),
         (200, "data: [DONE]", False),
@@ -122,6 +140,7 @@ def test_several_pings_are_as_alive_as_the_worst():
     assert join((Pong(True), Pong(None))).alive is True
     assert join((Pong(True), Pong(False))).alive is False
     assert join((Pong(None),)).alive is None
+    assert join((Pong(True, position="0:7:3"), Pong(True))).position == "0:7:3"
     assert join((Pong(True, age=3.0), Pong(True, asleep=True, age=9.0))) == Pong(True, asleep=True, age=9.0)
 
 

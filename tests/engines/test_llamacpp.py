@@ -54,6 +54,26 @@ def test_slots_are_a_loop_ping_only_where_they_are_on(status, alive):
     assert LLAMA.read_pong(status, "[]", 0.0).alive is alive
 
 
+NEW = '[{"id_task": 7, "n_prompt_tokens_processed": 9, "next_token": [{"n_decoded": 4}]}, {"id_task": -1}]'
+OLD = '[{"id_task": 7, "n_prompt_tokens_processed": 9, "next_token": {"n_decoded": 4}}, {"id_task": -1}]'
+
+
+@pytest.mark.parametrize("text", [NEW, OLD])
+def test_slots_say_where_every_request_stands(text):
+    assert LLAMA.read_pong(200, text, 0.0).position == "7:9:4 -1:None:None"
+    assert LLAMA.read_pong(200, text.replace("4}", "5}"), 0.0).position != LLAMA.read_pong(200, text, 0.0).position
+
+
+def test_recorded_slots_are_read(shared: Path):
+    text = (shared / "captures/llamacpp/slots-after-load.json").read_text()
+    assert LLAMA.read_pong(200, text, 0.0).position.startswith("32674:1:4824 ")
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", "[" * 100_000, "null", '"x"'])
+def test_what_is_no_list_of_slots_tells_no_position(text):
+    assert LLAMA.read_pong(200, text, 0.0).position is None
+
+
 def first_failure(path: Path) -> FailureClass | None:
     events = [event for line in path.read_text().splitlines() if (event := LLAMA.read_log(line))]
     return next((event.failure for event in events if event.failure), None)

@@ -27,6 +27,26 @@ def test_flags_are_read_in_every_spelling():
     assert launch("python -m sglang.launch_server --model-path m").metrics is None
 
 
+@pytest.mark.parametrize(("flag", "chunked"), [("", True), ("--chunked-prefill-size 8192", True),
+                                              ("--chunked-prefill-size -1", False)])  # fmt: skip
+def test_a_prefill_in_one_step_is_known_from_the_launch(flag: str, chunked: bool):
+    assert launch(f"python -m sglang.launch_server --model-path m {flag}").chunked is chunked
+
+
+@pytest.mark.parametrize(
+    ("line", "failure"),
+    [
+        ("Watchdog timeout (self.watchdog_timeout=300)", FailureClass.HANG),
+        ("Scheduler watchdog timeout (self.watchdog_timeout=300, self.soft=False)", FailureClass.HANG),
+        ("Scheduler watchdog timeout (self.watchdog_timeout=30.0, self.soft=True)", None),
+    ],
+)
+def test_a_soft_watchdog_is_a_sign_and_no_end(line: str, failure: FailureClass | None):
+    event = SGLANG.read_log(line)
+    assert event is not None
+    assert (event.failure, event.hang) == (failure, True)
+
+
 def test_attention_ranks_share_the_tensor_parallel_cards():
     assert launch("sglang serve --model m --tp 8 --dp 8 --enable-dp-attention").gpus_needed == 8
     assert launch("sglang serve --model m --tp 2 --dp-size 4").gpus_needed == 8

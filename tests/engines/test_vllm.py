@@ -26,6 +26,12 @@ def test_a_launch_with_nothing_said_has_vllms_own_defaults():
     assert (engine.gpus_needed, engine.guarded, engine.dev_mode) == (1, False, False)
 
 
+@pytest.mark.parametrize(("flag", "chunked"), [("", True), ("--enable-chunked-prefill", True),
+                                              ("--no-enable-chunked-prefill", False)])  # fmt: skip
+def test_a_prefill_in_one_step_is_known_from_the_launch(flag: str, chunked: bool):
+    assert launch(f"vllm serve m {flag}").chunked is chunked
+
+
 def test_a_launch_is_read_flag_by_flag():
     engine = launch(
         "vllm serve /models/m --pipeline-parallel-size 4 -tp=2 --served-model-name chat other --port 8095 "
