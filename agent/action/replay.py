@@ -6,8 +6,9 @@ long as its fault lasts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain, islice, pairwise
 from typing import Any
 
 from agent.action.decide import decide
@@ -21,12 +22,15 @@ from agent.engines.model import EngineLaunch
 from agent.engines.registry import dialect_of
 from agent.plan.watch import Watch
 from agent.samples.model import Connections, Sample, Window
-from agent.samples.recording import Recording
+from agent.samples.recording import Head, Recording
 from agent.samples.window import WindowBuilder
 from agent.verdict.judge import judge
 from agent.verdict.model import Verdict
 
 SLUG = "recorded"
+LOOK_AHEAD = 64
+LEAST_PAUSES = 4
+"""Samples that are looked at for their spacing, and pauses that make a rule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +52,13 @@ class Moment:
 
 def replay(recording: Recording, watch: Watch) -> Iterator[Moment]:
     """Every sample's moment, in order."""
-    engine, head = recording.head.engine, recording.head
-    first = recording.samples[0].at
+    return judged(recording.head, iter(recording.samples), watch)
+
+
+def judged(head: Head, samples: Iterator[Sample], watch: Watch) -> Iterator[Moment]:
+    """The same for samples that are read as they are asked for; there is one at least."""
+    engine, ahead = head.engine, tuple(islice(samples, LOOK_AHEAD))
+    first = ahead[0].at
     started = on_clock(first, first.mono if head.started is None else head.started)
     # one that became ready within the recording is seen to: before that it was starting
     ready = None if head.ready is None or head.ready > first.mono else on_clock(first, head.ready)
@@ -59,6 +68,7 @@ def replay(recording: Recording, watch: Watch) -> Iterator[Moment]:
         ready=ready,
         learned=head.learned,
         scrape_is_ping=engine is not None and dialect_of(engine.kind).traits.scrape_is_ping,
+        spacing=spacing(ahead),
     )
     record = Deployment(
         SLUG,
@@ -71,7 +81,7 @@ def replay(recording: Recording, watch: Watch) -> Iterator[Moment]:
         ready_at=ready.wall if ready else None,
     )
     before = first
-    for sample in recording.samples:
+    for sample in chain(ahead, samples):
         window = builder.add(sample)
         verdict = judge(window, watch, engine)
         seen = seen_of(window, verdict, watch, engine)
@@ -79,6 +89,15 @@ def replay(recording: Recording, watch: Watch) -> Iterator[Moment]:
         before = sample.at
         step, record = settle(record, seen)
         yield Moment(sample.at.mono, verdict.state.value, verdict.why, word(step), verdict.kind, verdict.evidence)
+
+
+def spacing(samples: Sequence[Sample]) -> float:
+    """Seconds between two looks as a rule; 0 where there are too few to tell.
+
+    Somebody who wrote down a look a minute looked all the time: no pause between them is one in which nobody did.
+    """
+    pauses = sorted(after.at - before.at for before, after in pairwise(samples))
+    return pauses[len(pauses) // 2] if len(pauses) >= LEAST_PAUSES else 0.0
 
 
 def settle(record: Deployment, seen: Seen) -> tuple[Step, Deployment]:
@@ -139,14 +158,13 @@ def word(step: Step) -> str:
             return type(step).__name__.lower()
 
 
-def changes(moments: Sequence[Moment]) -> list[Moment]:
+def changes(moments: Iterable[Moment]) -> Iterator[Moment]:
     """Those that say something new: another state, another kind of fault, another step."""
-    found: list[Moment] = []
+    last: Moment | None = None
     for moment in moments:
-        last = found[-1] if found else None
         if last is None or (last.state, last.kind, last.step) != (moment.state, moment.kind, moment.step):
-            found.append(moment)
-    return found
+            yield moment
+        last = moment
 
 
 def on_clock(first: Instant, mono: float) -> Instant:

@@ -296,6 +296,8 @@ def override(watch: Watch, given: Mapping[str, Given]) -> Watch:
             near = next(iter(get_close_matches(key, known, 1)), None)
             why = "no such window" + (f", did you mean {near!r}?" if near else "") + f" ({given[key].origin})"
             raise InvalidInput(what=f"watch.{key}", why=why, advice=f"there are: {', '.join(known)}")
+    if "period" in given and not checked("period", given["period"]):
+        raise unfit("period", given["period"], "it must be above zero")
     changed: dict[str, Span] = {
         key: Span(checked(key, value), value.origin) for key, value in given.items() if key in spans
     }
@@ -332,7 +334,8 @@ def backoff_of(given: Given) -> tuple[float, ...]:
 
 def budget_of(given: Given) -> int:
     value = given.value
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value) or value < 0:
+    whole_number = isinstance(value, int | float) and math.isfinite(value) and value == int(value)
+    if isinstance(value, bool) or not whole_number or not isinstance(value, int | float) or value < 0:
         raise unfit("budget", given, "it must be a whole number of restarts, zero or more")
     return int(value)
 

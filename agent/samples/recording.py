@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 from agent.engines.model import Command, EngineKind, EngineLaunch
@@ -12,7 +12,8 @@ from agent.engines.registry import dialect_of
 from agent.errors import InvalidInput
 from agent.plan.watch import Watch
 from agent.samples.checked import build, mapping, slim
-from agent.samples.codec import line_of, sample_of
+from agent.samples.codec import line_of, sample_of, time_of
+from agent.samples.json_line import dumps, loads
 from agent.samples.model import Sample, Window
 
 
@@ -49,52 +50,81 @@ class Recording:
 
 
 def read_recording(lines: Iterable[str], engine: EngineLaunch | None = None) -> Recording:
-    """The recording. `engine` is believed before the head's own. Raises BadRecording."""
-    reader = Reader(engine)
+    """The whole recording. `engine` is believed before the head's own. Raises BadRecording."""
+    head, samples = open_recording(lines, engine)
+    return Recording(head, tuple(samples))
+
+
+def open_recording(
+    lines: Iterable[str], engine: EngineLaunch | None = None, *, same: bool = False
+) -> tuple[Head, Iterator[Sample]]:
+    """The head, and the samples as they are asked for: at least one, each later than the one before.
+
+    `same`: the head may name no other kind of engine than `engine`.
+
+    Raises BadRecording, here or at the line that cannot be understood. No line is kept, so a recording may be longer
+    than the memory.
+    """
+    reader = Reader(engine, same)
+    samples = read_all(reader, lines)
+    first = next(samples, None)
+    if first is None:
+        raise BadRecording(line=1, why="there is no sample in it")
+    return reader.head or Head(engine=engine), chain((first,), samples)
+
+
+def read_all(reader: Reader, lines: Iterable[str]) -> Iterator[Sample]:
     for number, text in enumerate(lines, start=1):
         if not text.strip():
             continue
         try:
-            reader.take(mapping(json.loads(text), "a line"))
+            sample = reader.take(mapping(loads(text), "a line"))
         except InvalidInput as error:
             raise BadRecording(line=number, why=error.text) from error
         except (ValueError, RecursionError) as error:
             raise BadRecording(line=number, why=f"not JSON: {error}") from error
-    if not reader.samples:
-        raise BadRecording(line=1, why="there is no sample in it")
-    return Recording(reader.head or Head(engine=engine), tuple(reader.samples))
+        if sample is not None:
+            yield sample
 
 
 class Reader:
     """Takes line after line: the head, then samples that are each later than the one before."""
 
-    def __init__(self, engine: EngineLaunch | None) -> None:
+    def __init__(self, engine: EngineLaunch | None, same: bool) -> None:
         self._given = engine
+        self._same = same
+        self._last: Sample | None = None
         self.head: Head | None = None
-        self.samples: list[Sample] = []
 
-    def take(self, line: Mapping[str, Any]) -> None:
-        """One line. Raises InvalidInput."""
+    def take(self, line: Mapping[str, Any]) -> Sample | None:
+        """One line; None for the head. Raises InvalidInput."""
         if "t" not in line:
-            if self.samples or self.head is not None:
+            if self._last is not None or self.head is not None:
                 raise InvalidInput("it has no time `t`; the head, which has none, stands once and first")
-            self.head = head_of(line, self._given)
-            return
+            self.head = head_of(line, self._given, same=self._same)
+            return None
         engine = self._given or (self.head.engine if self.head else None)
         sample = sample_of(line, dialect_of(engine.kind) if engine else None)
-        if self.samples and sample.at.mono <= self.samples[-1].at.mono:
+        if self._last is not None and sample.at.mono <= self._last.at.mono:
             raise InvalidInput("its time `t` is not after that of the line before")
-        self.samples.append(sample)
+        self._last = sample
+        return sample
 
 
-def head_of(line: Mapping[str, Any], engine: EngineLaunch | None) -> Head:
+def head_of(line: Mapping[str, Any], engine: EngineLaunch | None, *, same: bool) -> Head:
     """`engine` may be a mere kind: then its own defaults hold."""
     stated = line.get("engine")
     if isinstance(stated, str):
         line = {**line, "engine": {"kind": stated}}
     if isinstance(line.get("engine"), Mapping):
         line = {**line, "engine": launch_of(line["engine"])}
-    return build(Head, line if engine is None else {**line, "engine": engine})
+    for key in ("started", "ready"):
+        if line.get(key) is not None:
+            time_of(line[key], key)
+    own = build(Head, line)
+    if same and engine is not None and own.engine is not None and own.engine.kind is not engine.kind:
+        raise InvalidInput(f"it was taken of {own.engine.kind}, and the plan is one of {engine.kind}")
+    return own if engine is None else replace(own, engine=engine)
 
 
 def launch_of(value: Mapping[str, Any]) -> EngineLaunch:
@@ -117,7 +147,7 @@ def write_recording(window: Window, engine: EngineLaunch | None, watch: Watch | 
         learned=window.learned,
         watch=stated(watch) if watch else {},
     )
-    return [json.dumps(line) for line in (slim(head), *(line_of(sample) for sample in window.samples))]
+    return [dumps(line) for line in (slim(head), *(line_of(sample) for sample in window.samples))]
 
 
 def stated(watch: Watch) -> dict[str, float | None]:

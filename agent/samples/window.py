@@ -47,8 +47,11 @@ class WindowBuilder:
         ready: Instant | None = None,
         learned: Mapping[str, float] | None = None,
         scrape_is_ping: bool = False,
+        spacing: float = 0.0,
     ) -> None:
+        """`spacing`: seconds between two looks where they were further apart than the watch's period."""
         self._watch = watch
+        self._gap = max(GAP_PERIODS * max(watch.period.value, spacing), GAP_S)
         self._scrape_is_ping = scrape_is_ping
         self._keep = max(KEPT_S, 2 * (watch.stall_blind.seconds or 0.0))
         self._samples: deque[Sample] = deque(maxlen=KEPT_SAMPLES)
@@ -65,8 +68,7 @@ class WindowBuilder:
     def add(self, sample: Sample) -> Window:
         """The window with one sample more, which is newer than those before."""
         previous = self._samples[-1] if self._samples else None
-        gap = max(GAP_PERIODS * self._watch.period.value, GAP_S)
-        if previous is not None and sample.at - previous.at > gap:
+        if previous is not None and sample.at - previous.at > self._gap:
             self._forget(sample.at)
             previous = None
         self._samples.append(sample)
