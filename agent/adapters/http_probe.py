@@ -55,7 +55,7 @@ class HttpProbe:
         return answer if isinstance(answer, Missed) else Health(answer.status, answer.seconds)
 
     async def _exchange(self, at: Endpoint, ask: Request) -> tuple[int, str]:
-        headers = {"Connection": "close", "User-Agent": "recipe-agent"}
+        headers = {**ask.headers, "Connection": "close", "User-Agent": "recipe-agent"}
         if at.api_key:
             headers["Authorization"] = f"Bearer {at.api_key}"
         # an engine's certificate names its public host, and the agent talks to it over loopback

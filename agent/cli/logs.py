@@ -105,7 +105,7 @@ def show(line: str) -> None:
 
 def moment(text: str) -> float:
     """Seconds of the epoch for a time or an age."""
-    if text[-1:] in UNITS and text[:-1].replace(".", "", 1).isdigit():
+    if text[-1:] in UNITS and text[:-1].replace(".", "", 1).isdecimal():
         return time.time() - float(text[:-1]) * UNITS[text[-1]]
     from datetime import datetime
 

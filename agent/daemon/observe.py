@@ -324,7 +324,9 @@ class Observer:
             nonce = secrets.token_hex(8)
             asked = self.verdict.canary_timeout_s if self.verdict else None
             timeout = asked or self.plan.watch.canary_timeout.value
-            self._canary = await ask_canary(self._eyes.sources.probe, endpoint, self._dialect, engine, nonce, timeout)
+            rank = self.verdict.canary_rank if self.verdict else ""
+            probe = self._eyes.sources.probe
+            self._canary = await ask_canary(probe, endpoint, self._dialect, engine, nonce, timeout, rank)
         finally:
             self._canary_task = None
             self._eyes.wake()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from agent.engines.exposition import read_json
@@ -20,6 +21,7 @@ from agent.engines.model import (
 )
 from agent.errors import AgentError, InvalidInput
 
+RANK_HEADER = "X-data-parallel-rank"
 TAG = "recipe-agent-canary"
 """Stands in every canary's prompt and `user`, so that an operator can tell it in any log."""
 
@@ -66,6 +68,11 @@ class Dialect(Protocol):
         ...
 
 
+def refused(status: int) -> Pong | None:
+    """A question that was turned away (no such path, no key, another method) says nothing about the scheduler."""
+    return Pong(alive=None) if 400 <= status < 500 else None
+
+
 class Silent:
     """What an engine offers that offers nothing beyond the OpenAI API; the other dialects override what they have."""
 
@@ -96,6 +103,13 @@ def join(pongs: Sequence[Pong]) -> Pong:
         age=max(ages) if ages else None,
         position=" ".join(positions) if positions else None,
     )
+
+
+def aimed(request: Request, rank: str) -> Request:
+    """The same for one data-parallel rank (`1`, or `1/tp2` by one of its schedulers): without it the least loaded one
+    answers, which a rank that hangs with its work never is. vLLM (0.10 and newer) and SGLang take the header."""
+    number = rank.partition("/")[0]
+    return replace(request, headers={**request.headers, RANK_HEADER: number}) if number.isdecimal() else request
 
 
 def ask_one_token(launch: EngineLaunch, nonce: str, *, chat: bool = False) -> Request:

@@ -13,9 +13,13 @@ SHOWN = 300
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _BREAK = re.compile(r"[\r\n]+")
-# What clients sent may stand in the log (`--enable-log-requests`, `--log-requests`): their text must not be read as
-# the engine's own words. So may the dump of an engine's configuration.
-_QUOTED = re.compile(r"Received request |Receive: obj=|Finish: obj=|\bprompt: |non-default args: |server_args=")
+# What clients sent, and what the model said to them, may stand in the log (`--enable-log-requests`,
+# `--enable-log-outputs`, `--log-requests`, llama.cpp's `--verbose`): it must not be read as the engine's own words. So
+# may the dump of an engine's configuration.
+_QUOTED = re.compile(
+    r"Received request |Generated response |log_server_r: (?:request|response): |Receive: obj=|Finish: obj="
+    r"|\bprompt: |non-default args: |server_args="
+)
 # Lines that the agent's own probes cause, and lines that only say "still waiting": they prove nothing in a start-up.
 _ECHO = re.compile(
     r'"(?:GET|HEAD) /(?:health\S*|v1/health|metrics\S*|ping|ready|v1/models|slots|props|load|version|v1/loads\S*'

@@ -199,11 +199,12 @@ class LogEvent:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One HTTP request as data: what to send, without address, key or deadline."""
+    """One HTTP request as data: what to send, without address, key or deadline; `headers` beside the usual ones."""
 
     path: str
     method: str = "GET"
     body: Mapping[str, Any] | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +248,8 @@ class Traits:
     unhealthy_is_dead: bool = False
     scrape_is_ping: bool = False
     min_period: float = 0.0
+    aims: bool = False
+    """A request may name the data-parallel rank that is to answer it."""
     resumes: bool = False
     """An answer goes on when its client has gone, for it to come back to: one that is made step by step is no fault."""
     health_costs: bool = False

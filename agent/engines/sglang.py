@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from agent.engines.dialect import Silent
+from agent.engines.dialect import Silent, refused
 from agent.engines.exposition import Point, must_be_metrics, read_json, read_points
 from agent.engines.failures import FAILURES
 from agent.engines.flags import Flags
@@ -101,7 +101,7 @@ class SGLang(Silent):
     """SGLang's habits."""
 
     kind = EngineKind.SGLANG
-    traits = Traits(health_costs=True)
+    traits = Traits(health_costs=True, aims=True)
 
     def recognise(self, command: Command) -> bool:
         return arguments(command, PROGRAMS, None) is not None
@@ -167,9 +167,9 @@ class SGLang(Silent):
         return (Request("/v1/loads"),)
 
     def read_pong(self, status: int, text: str, now: float) -> Pong:
-        """404 is an older version, which has no such ping."""
+        """404 is an older version, which has no such ping; 401 one that asks for a key that is not known here."""
         if status != 200:
-            return Pong(alive=None if status == 404 else False)
+            return refused(status) or Pong(alive=False)
         return Pong(alive=True, age=age_of(text, now))
 
     def aborts(self, launch: EngineLaunch) -> Aborts:

@@ -12,8 +12,8 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from agent.engines.dialect import Silent
-from agent.engines.exposition import Point, must_be_metrics, read_json, read_points
+from agent.engines.dialect import Silent, refused
+from agent.engines.exposition import Point, finite, must_be_metrics, read_json, read_points
 from agent.engines.failures import FAILURES
 from agent.engines.flags import Flags, truthy
 from agent.engines.lines import Meaning, compiles, ends, fails, hangs, moves, read, starts
@@ -129,7 +129,7 @@ class Vllm(Silent):
     """vLLM's habits."""
 
     kind = EngineKind.VLLM
-    traits = Traits(unhealthy_is_dead=True)
+    traits = Traits(unhealthy_is_dead=True, aims=True)
 
     def recognise(self, command: Command) -> bool:
         return arguments(command, PROGRAMS, _IMAGES) is not None
@@ -204,7 +204,7 @@ class Vllm(Silent):
 
     def read_pong(self, status: int, text: str, now: float) -> Pong:
         if status != 200:
-            return Pong(alive=None if status == 404 else False)
+            return refused(status) or Pong(alive=False)
         try:
             answer = read_json(text, "vLLM's ping")
         except AgentError:
@@ -269,8 +269,8 @@ def blind_spots(ranks: tuple[RankReading, ...], start: float | None) -> tuple[st
 
 def capacity(point: Point) -> float | None:
     """Tokens of the KV cache: blocks × tokens a block."""
-    blocks, size = point.labels.get("num_gpu_blocks", ""), point.labels.get("block_size", "")
-    return float(blocks) * float(size) if blocks.isdigit() and size.isdigit() else None
+    blocks, size = (finite(point.labels.get(name)) for name in ("num_gpu_blocks", "block_size"))
+    return finite(blocks * size) if blocks and size and min(blocks, size) > 0 else None
 
 
 def total(ranks: dict[str, dict[str, float]], *names: str) -> float | None:
@@ -280,7 +280,7 @@ def total(ranks: dict[str, dict[str, float]], *names: str) -> float | None:
 
 
 def by_number(rank: str) -> tuple[int, str]:
-    return (int(rank) if rank.isdigit() else 1 << 30, rank)
+    return (int(rank) if rank.isdecimal() and len(rank) < 10 else 1 << 30, rank)
 
 
 def local_ranks(flags: Flags) -> int:

@@ -87,7 +87,7 @@ class _Reader:
             if not self._take(")"):
                 raise self.error("a parenthesis is never closed")
             return value
-        if self.at < len(self.tokens) and self.tokens[self.at].isdigit():
+        if self.at < len(self.tokens) and self.tokens[self.at].isdecimal():
             self.at += 1
             number = self.tokens[self.at - 1]
             return int(number, 8) if re.fullmatch(r"0[0-7]+", number) else int(number)

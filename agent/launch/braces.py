@@ -70,9 +70,9 @@ def _alternatives(atoms: list[Part], at: int, end: int, commas: list[int]) -> li
 
 def _sequence(found: re.Match[str]) -> list[list[Part]] | None:
     first, last = found[1], found[2]
-    if first.lstrip("-").isdigit() != last.lstrip("-").isdigit():
+    if first.lstrip("-").isdecimal() != last.lstrip("-").isdecimal():
         return None
-    letters = not first.lstrip("-").isdigit()
+    letters = not first.lstrip("-").isdecimal()
     start, stop = (ord(first), ord(last)) if letters else (int(first), int(last))
     step = abs(int(found[3] or 1)) or 1
     numbers = range(start, stop + 1, step) if start <= stop else range(start, stop - 1, -step)

@@ -78,7 +78,7 @@ def _digits(text: str, base: int, reason: str) -> int:
     if base == 0 and (found := _PREFIXED.match(text)):
         kind = found.lastgroup or "o"
         return _number(found.group(kind), {"x": 16, "b": 2, "o": 8}[kind])
-    if not text.isdigit() or (base == 0 and len(text) > 1 and text[0] == "0"):
+    if not text.isdecimal() or (base == 0 and len(text) > 1 and text[0] == "0"):
         raise Malformed(reason)
     return _number(text, 10)
 

@@ -125,7 +125,7 @@ class Reader:
             return self._braces(start, depth + 1, quoted=quoted)
         if found := _PARAMETER.match(text, self.at):
             name = found[0].partition("[")[0]
-            name = name[0] if name.isdigit() else name
+            name = name[0] if name.isdecimal() else name
             self.at += len(name)
             self._refuse_broken_name(name)
             return Variable(name, quoted, text[start : self.at])

@@ -160,5 +160,5 @@ class _Parser:
         while at > 0 and self.text[at] in "<>&|":
             at -= 1
         single = len(word) == 1 and isinstance(word[0], Literal) and not word[0].quoted
-        if single and isinstance(word[0], Literal) and word[0].text.isdigit() and self.text[at].isdigit():
+        if single and isinstance(word[0], Literal) and word[0].text.isdecimal() and self.text[at].isdecimal():
             command.words.pop()

@@ -87,7 +87,7 @@ def _resolved(slug: str, demand: Demand, host: Sequence[Gpu]) -> Iterator[tuple[
 
 def find(selector: str, host: Sequence[Gpu]) -> tuple[str, Gpu] | None:
     """A card by index, UUID (or an unmistakable beginning of it) or PCI address; a MIG slice by its UUID."""
-    if selector.isdigit():
+    if selector.isdecimal():
         return next(((gpu.uuid, gpu) for gpu in host if gpu.index == int(selector)), None)
     if _PCI.fullmatch(selector):
         return next(((gpu.uuid, gpu) for gpu in host if _pci(gpu.pci) == _pci(selector)), None)

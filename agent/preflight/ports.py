@@ -41,7 +41,7 @@ def bound(plan: Plan) -> Iterator[Published]:
 
 def spread(port: str, address: str) -> Iterator[Published]:
     """`8095` is itself; a range (`8000-8010`) lets Docker pick, so that none of it is a must."""
-    if port.isdigit() and int(port) > 0:
+    if port.isdecimal() and int(port) > 0:
         yield Published(int(port), "" if address in ("0.0.0.0", "::") else address)  # noqa: S104
 
 

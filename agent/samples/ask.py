@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agent.engines.dialect import Dialect, has_token
+from agent.engines.dialect import Dialect, aimed, has_token
 from agent.engines.model import EngineLaunch, Request
 from agent.samples.model import Canary, Miss, Missed
 from agent.samples.port import Endpoint, Probe
@@ -13,10 +13,13 @@ ABORT_TIMEOUT_S = 10.0
 
 
 async def ask_canary(
-    probe: Probe, at: Endpoint, dialect: Dialect, launch: EngineLaunch, nonce: str, timeout_s: float
+    probe: Probe, at: Endpoint, dialect: Dialect, launch: EngineLaunch, nonce: str, timeout_s: float, rank: str = ""
 ) -> Canary:
-    """Ask for one token. True only where the answer carries one: a status proves nothing."""
+    """Ask for one token, of one data-parallel rank where it is named and can be. True only where the answer carries
+    one: a status proves nothing."""
     request = dialect.canary(launch, nonce)
+    if rank and dialect.traits.aims:
+        request = aimed(request, rank)
     answer = await probe.ask(at, request, timeout_s)
     if isinstance(answer, Missed):
         seconds = timeout_s if answer.kind is Miss.TIMEOUT else 0.0

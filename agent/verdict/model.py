@@ -58,6 +58,8 @@ class Verdict:
     wants_canary: bool = False
     canary_timeout_s: float | None = None
     """How long that canary may take: short where nothing runs, else long enough for a prefill ahead of it."""
+    canary_rank: str = ""
+    """The data-parallel rank that is to answer it; empty for any."""
     blind: tuple[str, ...] = ()
     figures: dict[str, Any] = field(default_factory=dict)
     """Numbers for the export: requests_running, zombie_requests, zombie_kv_tokens, decode_tok_s, …"""

@@ -47,7 +47,8 @@ def only_the_canary(case: Case) -> bool:
 
 
 def suspect(case: Case, name: str, mark: RankMark, seconds: float, window: float) -> Verdict:
-    """Told, and looked at more closely: a canary where no loop ping answers, or once the window has passed."""
+    """Told, and looked at more closely: a canary where no loop ping answers, or once the window has passed. Of several
+    ranks the silent one is asked: another's token says nothing about it."""
     answers = case.marks.answers
     answered = answers.ping_ok is not None and case.now - answers.ping_ok <= PING_FRESH_S
     asks = case.may_ask and not case.struck_since(case.quiet_since(mark)) and (not answered or seconds >= window)
@@ -60,6 +61,7 @@ def suspect(case: Case, name: str, mark: RankMark, seconds: float, window: float
         evidence=second_signs(case, case.quiet_since(mark)),
         seconds_since_progress=seconds,
         wants_canary=asks,
+        canary_rank=name if len(case.marks.ranks) > 1 else "",
     )
 
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from agent.engines.dialect import TAG, has_token, join
+from agent.engines.dialect import TAG, aimed, has_token, join
 from agent.engines.lines import is_echo
 from agent.engines.model import Command, EngineKind, EngineLaunch, Pong, Task
 from agent.engines.openai import OpenAi
@@ -166,3 +166,11 @@ def test_garbage_is_never_more_than_an_error_of_our_family(dialect, text):
     dialect.read_log(text)
     dialect.read_pong(200, text, 0.0)
     has_token(200, text)
+
+
+@pytest.mark.parametrize(
+    ("rank", "header"), [("1", "1"), ("12", "12"), ("3/tp2", "3"), ("", None), ("prefill", None), ("²/x", None)]
+)
+def test_a_canary_names_the_rank_that_is_to_answer(rank, header):
+    request = aimed(TABBY.canary(EngineLaunch(EngineKind.TABBYAPI), "n"), rank)
+    assert request.headers.get("X-data-parallel-rank") == header

@@ -47,6 +47,11 @@ def test_a_soft_watchdog_is_a_sign_and_no_end(line: str, failure: FailureClass |
     assert (event.failure, event.hang) == (failure, True)
 
 
+@pytest.mark.parametrize(("status", "alive"), [(404, None), (401, None), (503, False), (500, False)])
+def test_a_ping_that_was_turned_away_says_nothing_about_the_scheduler(status: int, alive: bool | None):
+    assert SGLANG.read_pong(status, "{}", 0.0).alive is alive
+
+
 def test_attention_ranks_share_the_tensor_parallel_cards():
     assert launch("sglang serve --model m --tp 8 --dp 8 --enable-dp-attention").gpus_needed == 8
     assert launch("sglang serve --model m --tp 2 --dp-size 4").gpus_needed == 8

@@ -94,6 +94,7 @@ def test_aborts_need_developer_mode_and_keep_the_prefix_cache():
         (200, '{"is_sleeping": false}', True, False),
         (200, '{"is_paused": true}', True, True),
         (404, "", None, False),
+        (401, '{"error": "Unauthorized"}', None, False),
         (500, "", False, False),
         (200, "<html>", None, False),
     ],
@@ -275,6 +276,25 @@ def test_a_hang_line_says_that_something_waits():
 def test_lines_without_meaning_have_none(line):
     """What a client wrote must not be read as the engine's own words."""
     assert VLLM.read_log(line) is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "INFO [logger.py:71] Generated response chatcmpl-1: output: '[shutdown] API server: shutdown triggered'",
+        "INFO [logger.py:71] Generated response chatcmpl-1: output: 'EngineDeadError', finish_reason: stop",
+    ],
+)
+def test_what_a_model_says_about_logs_is_not_the_engines_own_word(line):
+    assert VLLM.read_log(line) is None
+
+
+@pytest.mark.parametrize("label", ["²", "9" * 5000, "", "-1", "NaN", "1e999"])
+def test_any_label_may_stand_where_a_number_is_usual(label):
+    cache = f'vllm:cache_config_info{{num_gpu_blocks="{label}",block_size="16"}} 1'
+    reading = VLLM.read_metrics(f'vllm:num_requests_running{{engine="{label}"}} 1\n{cache}\n')
+    assert [rank.rank for rank in reading.ranks] == [label]
+    assert reading.kv_tokens is None
 
 
 def test_a_stat_line_of_zeros_is_no_progress():

@@ -191,6 +191,24 @@ def page_was_closed(seconds: float) -> Script:
     return script
 
 
+def rank_hangs_beside_another(world: World, at: float) -> None:
+    """Rank 1 stands still with its work; the balancer gives every request to rank 0, which answers."""
+    s.both_decode(world, at)
+    if at >= s.FAULT:
+        hung = world.ranks[1]
+        hung.running, hung.kv, hung.generated = 1, 0.1, 99_000.0
+    world.canary = lambda asked: 0.2
+    world.aimed = lambda rank, asked: None if rank == "1" and asked >= s.FAULT else 0.2
+
+
+def rank_prefills_beside_another(world: World, at: float) -> None:
+    """Rank 1 has a prefill that shows no step; a canary that it is to answer waits for the rest of it."""
+    rank_hangs_beside_another(world, at)
+    world.aimed = lambda rank, asked: max(1.0, s.FAULT + 170.0 - asked) if rank == "1" else 0.2
+    if at >= s.FAULT + 170:
+        world.ranks[1].generated += at
+
+
 def fewer_ranks_after_a_restart(world: World, at: float) -> None:
     """The engine was started anew inside its container, with one rank instead of two; the other's work is gone."""
     if at < 300:

@@ -136,6 +136,8 @@ class World:
     process_start: float | None = 1.0
     canary: Callable[[float], float | str | None] = lambda _: 0.2
     """Seconds until a token for a canary asked at that time; None: never; text: the engine's refusal (HTTP 4xx)."""
+    aimed: Callable[[str, float], float | str | None] | None = None
+    """The same for a canary that one rank is to answer."""
     on_token: Callable[[], None] = lambda: None
     """What a canary's step does to the gauges."""
     cpu: float = 0.0
@@ -243,7 +245,8 @@ class Player:
         tick = Tick(at, verdict, window)
         self.ticks.append(tick)
         if verdict.wants_canary and not self._canaries.under_way:
-            self._canaries.ask(world, at, verdict.canary_timeout_s)
+            rank = verdict.canary_rank if self._dialect.traits.aims else ""
+            self._canaries.ask(world, at, verdict.canary_timeout_s, rank)
         self.at += self.period
         return tick
 
@@ -260,9 +263,10 @@ class Canaries:
     def under_way(self) -> bool:
         return self.pending is not None
 
-    def ask(self, world: World, at: float, timeout: float | None) -> None:
+    def ask(self, world: World, at: float, timeout: float | None, rank: str = "") -> None:
         self.asked.append(at)
-        self.pending = (at, world.canary(at), timeout or self.watch.canary_timeout.value)
+        takes = world.aimed(rank, at) if rank and world.aimed is not None else world.canary(at)
+        self.pending = (at, takes, timeout or self.watch.canary_timeout.value)
 
     def ended(self, world: World, at: float) -> Canary | None:
         if self.pending is None:

@@ -40,11 +40,15 @@ QUIET = [
     Quiet("a full batch without metrics", lives.full_batch, 3600, Judged.SUSPECT, BUSY | READY, how=UNLEARNED),
     Quiet("a prompt in one step", lives.whole_prompt_at_once, 900, Judged.BUSY, SUSPECT, how=UNCHUNKED),
     Quiet("a page that was closed", lives.page_was_closed(1800), 1800, Judged.SUSPECT, BUSY, how=LLAMA),
+    Quiet("one rank prefills without a step to be seen", lives.rank_prefills_beside_another, 1200, Judged.SUSPECT, BUSY,
+          how={"world": s.two_ranks}),
     Quiet("fewer ranks after a restart", lives.fewer_ranks_after_a_restart, 1200, Judged.BUSY,
           SUSPECT, how={"world": s.two_ranks}),
 ]  # fmt: skip
 
 LOUD = [
+    Loud("one rank hangs, the others answer every canary", lives.rank_hangs_beside_another, 264, Judged.STALLED,
+         kind="busy", how={"world": s.two_ranks}),
     Loud("TensorRT-LLM hangs with a request", s.then(s.f15, before=s.trt_works), 264, Judged.STALLED, kind="busy",
          how=TRTLLM),
     Loud("the HTTP side turns everybody away for ever", lives.ranks_are_added(9999), 900 + 20, Judged.DEAD,

@@ -47,6 +47,6 @@ def _count(value: Any) -> int:
     """`all`, which is also what nothing means, or a number."""
     if value in (None, "all"):
         return -1
-    if text(value).lstrip("-").isdigit() and len(text(value)) < 10:
+    if text(value).lstrip("-").isdecimal() and len(text(value)) < 10:
         return int(text(value))
     raise BadCompose(where="devices.count", why=f"{value!r} is no count", how='write a number, or "all"')

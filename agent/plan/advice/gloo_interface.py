@@ -15,7 +15,7 @@ def look(case: Case) -> Iterator[tuple[str, str]]:
     if engine is None or engine.pipeline_parallel < 2 or not case.contained:
         return
     nodes = case.flag("--nnodes")
-    if nodes is not None and nodes.isdigit() and int(nodes) > 1:
+    if nodes is not None and nodes.isdecimal() and int(nodes) > 1:
         if interface == "lo":
             yield (
                 "GLOO_SOCKET_IFNAME=lo cannot reach the other machines",

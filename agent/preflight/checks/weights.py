@@ -185,7 +185,7 @@ async def unseen(case: Case, path: str, files: Sequence[PathFact]) -> list[str]:
 
 def forbidden(case: Case, file: PathFact) -> str | None:
     user = str(case.body.get("User") or "").partition(":")[0]
-    if user.isdigit() and int(user) not in (0, file.uid) and not file.mode & 0o044:
+    if user.isdecimal() and int(user) not in (0, file.uid) and not file.mode & 0o044:
         return f"{name_of(file)} may not be read by the container's user {user} (mode {file.mode:o})"
     return None
 
