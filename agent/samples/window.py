@@ -33,6 +33,7 @@ GAP_PERIODS = 3.0
 GAP_S = 45.0
 """So long a tick may take without being taken for a gap in which nobody looked: evidence is gathered for up to 30 s."""
 IDLE_POWER = "idle_power_w."
+GUARDED = (401, 403)
 ABSENT = frozenset({Miss.REFUSED, Miss.TIMEOUT, Miss.BROKEN, Miss.GONE})
 
 
@@ -205,9 +206,12 @@ def is_idle(sample: Sample, work: float | None) -> bool:
 
 
 def is_ready(sample: Sample, phases: tuple[LogEvent, ...]) -> bool:
-    """The engine serves: its health path says 200, or, where that is not asked, its metrics or its log say so."""
-    if isinstance(sample.health, Health):
-        return sample.health.status == 200
+    """The engine serves: its health path says 200, or asks for a key that is not known here; where it is not asked, or
+    is no path of this server's, its metrics or its log say so."""
+    if isinstance(sample.health, Health) and sample.health.status in (200, *GUARDED):
+        return True
+    if isinstance(sample.health, Health) and sample.health.status >= 500:
+        return False
     if isinstance(sample.health, Missed) and sample.health.kind in ABSENT:
         return False
     if isinstance(sample.scrape, EngineReading) and sample.scrape.ranks:

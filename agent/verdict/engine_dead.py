@@ -103,8 +103,9 @@ def moved_after(case: Case, at: Instant) -> bool:
 
 
 def answers_well(case: Case) -> bool:
-    """Health 200 and metrics: the engine may have survived its own line; silence under work is judged elsewhere."""
-    healthy = isinstance(case.last.health, Health) and case.last.health.status == 200
+    """The health path and the metrics: the engine may have survived its own line; silence under work is judged
+    elsewhere."""
+    healthy = isinstance(case.last.health, Health) and case.last.health.status < 500
     return healthy and (case.scraped or case.blind) and not case.marks.canaries.strikes
 
 

@@ -209,6 +209,20 @@ def rank_prefills_beside_another(world: World, at: float) -> None:
         world.ranks[1].generated += at
 
 
+def started_behind_a_key(status: int) -> Script:
+    """A start of a minute, then every path asks for a key that the agent does not know; nobody comes."""
+
+    def script(world: World, at: float) -> None:
+        world.idle()
+        world.cores, world.clients, world.scrape = (1.0 if at < 60 else 0.0), 0, NO_METRICS
+        world.health = s.REFUSED if at < 60 else Health(status, 0.01)
+        world.canary = lambda asked: f"/v1/chat/completions answered {status} without a token"
+        if at == 50:
+            world.log.append("INFO:     Application startup complete.")
+
+    return script
+
+
 def fewer_ranks_after_a_restart(world: World, at: float) -> None:
     """The engine was started anew inside its container, with one rank instead of two; the other's work is gone."""
     if at < 300:

@@ -11,7 +11,7 @@ from agent.engines.model import EngineKind
 from agent.verdict.model import Judged, Remedy
 from tests.verdict import lives
 from tests.verdict import scenarios as s
-from tests.verdict.rows import SUSPECT, Loud, Quiet, must_fire, must_not_fire
+from tests.verdict.rows import STARTUP, SUSPECT, Loud, Quiet, must_fire, must_not_fire
 
 BUSY, READY = frozenset({Judged.BUSY}), frozenset({Judged.READY})
 SGLANG: dict[str, Any] = {"engine": s.SGLANG}
@@ -42,6 +42,8 @@ QUIET = [
     Quiet("a page that was closed", lives.page_was_closed(1800), 1800, Judged.SUSPECT, BUSY, how=LLAMA),
     Quiet("one rank prefills without a step to be seen", lives.rank_prefills_beside_another, 1200, Judged.SUSPECT, BUSY,
           how={"world": s.two_ranks}),
+    *(Quiet(f"started, and its health path says {status}", lives.started_behind_a_key(status), 3600, Judged.READY,
+            frozenset({Judged.STARTING}), how={**OPENAI, **STARTUP}) for status in (401, 403, 404, 307)),
     Quiet("fewer ranks after a restart", lives.fewer_ranks_after_a_restart, 1200, Judged.BUSY,
           SUSPECT, how={"world": s.two_ranks}),
 ]  # fmt: skip
@@ -55,6 +57,8 @@ LOUD = [
          kind="engine_dead", fault=100.0),
     Loud("the core is dead and was never scraped", s.then(s.f5), 30, Judged.DEAD, kind="engine_dead",
          how={"engine": replace(s.PP4, metrics=None)}),
+    Loud("started, and its health path says 503 for ever", lives.started_behind_a_key(503), 320, Judged.STALLED,
+         kind="start", fault=60.0, how={**OPENAI, **STARTUP}),
     Loud("one slot hangs without metrics", lives.one_slot(600), 447 + 20, Judged.STALLED, kind="busy",
          how=LLAMA_BLIND),
     Loud("a prompt in one step never ends", s.then(s.hang), 447 + 20, Judged.STALLED, kind="busy", how=UNCHUNKED),
