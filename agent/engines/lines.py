@@ -43,6 +43,7 @@ class Meaning:
     hang: bool = False
     progress: bool = False
     draining: bool = False
+    paused: bool | None = None
 
 
 def starts(phase: Phase, pattern: str, *, jit: bool = False) -> Meaning:
@@ -99,6 +100,7 @@ def event_of(text: str, row: Meaning, match: re.Match[str]) -> LogEvent:
         hang=row.hang,
         progress=row.progress,
         draining=row.draining,
+        paused=row.paused,
     )
 
 
@@ -115,6 +117,11 @@ def ratio_of(match: re.Match[str]) -> float | None:
 def ends(pattern: str) -> Meaning:
     """A row for an engine that was told to end and says so."""
     return Meaning(re.compile(pattern), draining=True)
+
+
+def pauses(pattern: str, *, paused: bool) -> Meaning:
+    """A row for an engine that was told to stand still, or to go on."""
+    return Meaning(re.compile(pattern), paused=paused)
 
 
 def is_echo(line: str) -> bool:

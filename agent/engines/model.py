@@ -184,7 +184,8 @@ class LogEvent:
 
     `phase` and `ratio` (0..1 of that phase) for start-up progress; `failure` for a class of fault; `jit` for compilers
     at work; `hang` for lines that a hung engine writes (shm_broadcast); `progress` for a line that only a turning
-    scheduler writes, which is all that an engine without metrics shows; `draining` for one that was told to end.
+    scheduler writes, which is all that an engine without metrics shows; `draining` for one that was told to end;
+    `paused` for one that was told to stand still (True) or to go on (False).
     """
 
     text: str
@@ -195,6 +196,7 @@ class LogEvent:
     hang: bool = False
     progress: bool = False
     draining: bool = False
+    paused: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from agent.engines.dialect import Silent, refused
 from agent.engines.exposition import Point, must_be_metrics, read_json, read_points
 from agent.engines.failures import FAILURES
 from agent.engines.flags import Flags
-from agent.engines.lines import Meaning, ends, fails, hangs, moves, read, starts
+from agent.engines.lines import Meaning, ends, fails, hangs, moves, pauses, read, starts
 from agent.engines.model import (
     Aborts,
     Command,
@@ -94,6 +94,9 @@ _LOG: tuple[Meaning, ...] = (
     starts(Phase.WARM_UP, r"Application startup complete\.|Uvicorn running on"),
     starts(Phase.BOOT, r"server_args=|Init torch distributed (?:begin|ends)"),
     moves(r"Prefill batch|Decode batch"),
+    # requests stay where they are while weights are brought up to date; no metric says so
+    pauses(r'"POST /pause_generation HTTP/[\d.]+" 200', paused=True),
+    pauses(r'"POST /continue_generation HTTP/[\d.]+" 200', paused=False),
 )
 
 

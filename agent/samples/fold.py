@@ -22,6 +22,8 @@ BUSY_CPU = 0.05
 MOVED_GPU_BYTES = 16 << 20
 JIT_BREAK_S = 60.0
 """Compilers come one after the other; a longer pause ends a compilation."""
+SETTLED_S = 60.0
+"""An engine's last gauges are written so long after its last step: SGLang's every 30 s when it is idle."""
 KEPT_PHASES = 100
 Steps = tuple[tuple[LogEvent, ...], tuple[Instant, ...]]
 BLIND = frozenset({Miss.NOT_ASKED, Miss.UNSUPPORTED, Miss.NO_RIGHTS, Miss.HTTP})
@@ -202,7 +204,7 @@ def fold_answer(before: Canaries, canary: Canary, at: Instant) -> Canaries:
 # ── effort ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def fold_effort(before: Effort, previous: Sample | None, sample: Sample, idle: bool) -> Effort:
+def fold_effort(before: Effort, previous: Sample | None, sample: Sample, idle: bool, progressed: bool) -> Effort:
     """Log, disk, processor, GPU memory and power: what says "at work" without the engine's own word."""
     at = sample.at
     wrote = sample.log_lines > sum(1 for event in sample.log if event.hang)
@@ -220,8 +222,18 @@ def fold_effort(before: Effort, previous: Sample | None, sample: Sample, idle: b
         loads_since=spell(before.loads, before.loads_since, loading, at),
         hang=at if any(event.hang for event in sample.log) else before.hang,
         draining=before.draining or (at if any(event.draining for event in sample.log) else None),
+        paused=paused(before.paused, sample, progressed),
         idle_power=least_power(before.idle_power, sample) if idle else before.idle_power,
     )
+
+
+def paused(before: Instant | None, sample: Sample, progressed: bool) -> Instant | None:
+    """The last word of the log counts, until something moves though the gauges have long settled: then the word that
+    it may go on was missed."""
+    told = [event.paused for event in sample.log if event.paused is not None]
+    if told:
+        return sample.at if told[-1] else None
+    return None if progressed and before is not None and sample.at - before > SETTLED_S else before
 
 
 def spell(last: Instant | None, since: Instant | None, holds: bool, at: Instant) -> Instant | None:

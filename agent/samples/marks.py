@@ -125,6 +125,8 @@ class Effort:
     """The last line that a hung engine writes."""
     draining: Instant | None = None
     """The engine said that it was told to end."""
+    paused: Instant | None = None
+    """The log says that it was told to stand still, and nothing has moved since."""
     idle_power: Mapping[str, float] = field(default_factory=dict)
     """Watts of each card while nothing ran, the least that was seen."""
 

@@ -121,7 +121,7 @@ class WindowBuilder:
             progressed = any(mark.progressed is sample.at for mark in ranks.values())
         work = work_of(ranks)
         at_rest = is_idle(sample, work) and (work is not None or self._window.ready is not None)
-        effort = fold_effort(before.effort, previous, sample, idle=at_rest)
+        effort = fold_effort(before.effort, previous, sample, idle=at_rest, progressed=progressed)
         self._note_failures(sample, progressed)
         excused = self._excuses(sample, effort)
         proved = progressed or effort.spoke is sample.at or excused or self._loads(sample, effort)
@@ -144,7 +144,7 @@ class WindowBuilder:
         """Nothing is expected to move now."""
         since = effort.jit_since if compilers(sample) else None
         compiling = since is not None and sample.at - since < self._watch.jit_limit.value
-        return compiling or sleeps(sample)
+        return compiling or sleeps(sample) or effort.paused is not None
 
     def _loads(self, sample: Sample, effort: Effort) -> bool:
         """A model is on its way to the cards, as servers do that unload an idle one: no token can be had so long."""

@@ -13,6 +13,8 @@ def judge(case: Case) -> Verdict | None:
     ping = case.last.ping
     if isinstance(ping, Pong) and ping.asleep:
         return Verdict(Judged.ASLEEP, "the engine says that it is paused or sleeps; queued requests wait for it")
+    if case.marks.effort.paused is not None:
+        return Verdict(Judged.ASLEEP, "the log says that it was told to stand still; queued requests wait for it")
     ranks = [name for name, mark in case.marks.ranks.items() if mark.last.asleep] if case.scraped else []
     if ranks:
         return Verdict(Judged.ASLEEP, f"the engine says that it sleeps (rank {', '.join(sorted(ranks))})")

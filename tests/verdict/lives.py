@@ -223,6 +223,25 @@ def started_behind_a_key(status: int) -> Script:
     return script
 
 
+def weights_are_updated(word: str = "continue_generation") -> Script:
+    """SGLang is paused in place for ten minutes: four requests stand still, its loop answers, canaries wait."""
+
+    def script(world: World, at: float) -> None:
+        for when, path in ((100, "pause_generation"), (700, word)):
+            if at == when and path:
+                world.log.append(f'[2026-11-30 10:00:00] INFO:     127.0.0.1:1 - "POST /{path} HTTP/1.1" 200 OK')
+        if 100 <= at < 700 or (not word and at >= 700):
+            world.idle()
+            world.clients, world.canary = 4, lambda asked: None
+            world.rank.kv = 0.3 if at < 130 else 0.31  # the gauges are written once more
+        elif at < 1300:
+            s.decode(world, at, 4)
+        else:
+            s.hang(world, at)
+
+    return script
+
+
 def fewer_ranks_after_a_restart(world: World, at: float) -> None:
     """The engine was started anew inside its container, with one rank instead of two; the other's work is gone."""
     if at < 300:
