@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from agent.adapters.http_stream import _Collected
 from agent.engines.flags import Flags
 from agent.preflight import exl3, shards
 from agent.preflight.checks.gpu_touch import documents
 from agent.samples.accept import events
-from agent.verify.measure import tokens_in
+from agent.verify.ask import tokens_in
+from agent.verify.stream import Collected
 
 DEEP = "[" * 100_000 + "]" * 100_000
 DEEP_OBJECT = f'{{"a": {DEEP}}}'
@@ -57,6 +57,6 @@ def test_a_number_that_cannot_be_counted_with_is_none(bits: str) -> None:
     ],
 )
 def test_an_event_of_another_shape_counts_for_nothing(line: bytes) -> None:
-    collected = _Collected(0.0)
-    collected.add(line)
-    assert (collected.pieces, collected.tokens, collected.prompt_tokens) == ([], None, None)
+    collected = Collected(0.0)
+    collected.add(line, 1.0)
+    assert (collected.times, collected.tokens, collected.prompt_tokens) == ([], None, None)

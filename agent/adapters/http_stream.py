@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
-from typing import Any
+import zlib
+from http import HTTPStatus
 
 import aiohttp
+from aiohttp.http_exceptions import HttpProcessingError
 
 from agent.engines.model import Request
+from agent.plan.hide import mask
 from agent.samples.port import Endpoint
+from agent.verify.stream import Collected
 from agent.verify.trace import Trace
 
 LONGEST_LINE = 1 << 20
+REFUSAL_BYTES = 4096
+"""Of an answer that is no stream, what is read of it."""
+TOLD = 200
+AFTER_END_S = 5.0
+"""Seconds for the counts behind the last piece: some servers keep the connection open and send no `[DONE]`."""
+
+
+TROUBLE = (aiohttp.ClientError, HttpProcessingError, OSError, ValueError, RecursionError, zlib.error)
 
 
 class HttpStreams:
@@ -23,30 +34,47 @@ class HttpStreams:
         self._session: aiohttp.ClientSession | None = None
 
     async def trace(self, at: Endpoint, request: Request, timeout_s: float) -> Trace:
-        collected = _Collected(time.monotonic())
+        asked = (request.body or {}).get("max_tokens")
+        collected = Collected(time.monotonic(), asked if isinstance(asked, int) else None)
         try:
-            async with asyncio.timeout(timeout_s):
-                await self._read(at, request, collected)
+            async with asyncio.timeout(timeout_s) as limit:
+                await self._read(at, request, collected, limit)
         except TimeoutError:
-            collected.error = f"it took longer than {timeout_s:.0f} s"
-        except (aiohttp.ClientError, OSError, ValueError, RecursionError) as error:
-            collected.error = str(error) or type(error).__name__
+            if not collected.finish:
+                collected.error = collected.error or f"it took longer than {timeout_s:.0f} s"
+        except TROUBLE as error:
+            collected.error = f"the answer broke off or is none: {str(error) or type(error).__name__}"
+        collected.error = told(collected.error, at)
         return collected.trace()
 
-    async def _read(self, at: Endpoint, request: Request, into: _Collected) -> None:
+    async def _read(self, at: Endpoint, request: Request, into: Collected, limit: asyncio.Timeout) -> None:
+        # packed text would come in bursts, and a redirect would measure somebody else and send the key there
+        headers = {"Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {at.api_key}"} if at.api_key else {})
+        async with self._open().post(
+            at.url + request.path,
+            json=dict(request.body or {}),
+            headers=headers,
+            ssl=False,
+            timeout=aiohttp.ClientTimeout(total=None),
+            allow_redirects=False,
+        ) as answer:
+            if answer.status != HTTPStatus.OK:
+                said = (await answer.content.read(REFUSAL_BYTES)).decode("utf-8", "replace")
+                into.error = f"{request.path} answered {answer.status}: {said}"
+                return
+            async for line in answer.content:
+                finished = bool(into.finish)
+                into.add(line, time.monotonic())
+                if into.over:
+                    return
+                if into.finish and not finished:
+                    limit.reschedule(asyncio.get_running_loop().time() + AFTER_END_S)
+
+    def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
             connector = aiohttp.TCPConnector(force_close=True, limit=0)
             self._session = aiohttp.ClientSession(connector=connector, trust_env=False, read_bufsize=LONGEST_LINE)
-        headers = {"Authorization": f"Bearer {at.api_key}"} if at.api_key else {}
-        unlimited = aiohttp.ClientTimeout(total=None)
-        async with self._session.post(
-            at.url + request.path, json=dict(request.body or {}), headers=headers, ssl=False, timeout=unlimited
-        ) as answer:
-            if answer.status != 200:
-                into.error = f"{request.path} answered {answer.status}: {(await answer.text())[:200]}"
-                return
-            async for line in answer.content:
-                into.add(line)
+        return self._session
 
     async def close(self) -> None:
         if self._session is not None:
@@ -54,48 +82,9 @@ class HttpStreams:
             self._session = None
 
 
-class _Collected:
-    """What came of one stream so far."""
-
-    def __init__(self, sent: float) -> None:
-        self.sent = sent
-        self.pieces: list[float] = []
-        self.tokens: int | None = None
-        self.prompt_tokens: int | None = None
-        self.error = ""
-
-    def add(self, line: bytes) -> None:
-        if not line.startswith(b"data:") or line[5:].strip() == b"[DONE]":
-            return
-        event: Any = json.loads(line[5:])
-        if not isinstance(event, dict):
-            return
-        if event.get("error"):
-            self.error = str(event["error"])[:200]
-        usage = event.get("usage")
-        if isinstance(usage, dict):
-            self.tokens = whole(usage.get("completion_tokens"), self.tokens)
-            self.prompt_tokens = whole(usage.get("prompt_tokens"), self.prompt_tokens)
-        choices = event.get("choices")
-        if isinstance(choices, list) and any(map(says, choices)):
-            self.pieces.append(time.monotonic())
-
-    def trace(self) -> Trace:
-        tokens = self.tokens if self.tokens is not None else len(self.pieces)
-        error = self.error or ("" if self.pieces else "no token came")
-        return Trace(self.sent, tuple(self.pieces), tokens, self.prompt_tokens, error)
-
-
-def whole(count: Any, else_: int | None) -> int | None:
-    """A count of tokens, else what was known before."""
-    return count if isinstance(count, int) and not isinstance(count, bool) else else_
-
-
-def says(choice: Any) -> bool:
-    """Whether a choice of an event carries text: a completion's, or a chat's content or reasoning."""
-    if not isinstance(choice, dict):
-        return False
-    delta = choice.get("delta")
-    if not isinstance(delta, dict):
-        delta = {}
-    return bool(choice.get("text") or delta.get("content") or delta.get("reasoning_content") or delta.get("reasoning"))
+def told(text: str, at: Endpoint) -> str:
+    """A server's words in one short line, without the key that was sent to it and other secrets."""
+    if not text:
+        return ""
+    bare = text.replace(at.api_key, "secret") if at.api_key else text
+    return " ".join(mask(bare).split())[:TOLD]

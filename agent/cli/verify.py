@@ -71,6 +71,11 @@ def text_of(report: dict[str, Any], colours: bool) -> str:
     rows = [cells(row, colours) for row in report["rows"]]
     lines = [table(rows, ("POINT", "METRIC", "MEASURED", "SPREAD", "CLAIMED", "RATIO"), colours)]
     lines += [f"left out   {one['point']}: {one['why']}" for one in report["left_out"]]
+    unwatched = [one["name"] for one in report["points"] if not one.get("watched", True) and not one["dropped"]]
+    if unwatched:
+        lines.append(
+            f"not known  whether others were served meanwhile, its engine does not say: {', '.join(unwatched)}"
+        )
     if (limits := report.get("limits")) is not None:  # a report of an earlier version has none
         lines.append(f"limits     {limits_text(limits)}")
     lines.append(f"measured {report['at']}, plan {report['plan_id']}")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
@@ -16,24 +14,32 @@ import structlog
 from agent.action.operation import VERIFY, Operation, end, fail
 from agent.action.record import State
 from agent.action.store import Event, Store
-from agent.clock import Clock, timestamp
+from agent.clock import Clock
 from agent.daemon.fleet import Fleet
-from agent.daemon.guard import attempt
+from agent.daemon.guard import attempt, cancelled
+from agent.daemon.loop import Loop
+from agent.daemon.verifyreport import Method, ratios_of, read_report, read_reports, report_of, sentence, write_report
 from agent.engines.registry import dialect_of
 from agent.errors import AgentError, NotFound, Refused
 from agent.metrics.board import Board
 from agent.plan.model import Plan
 from agent.samples.port import Endpoint, Probe
-from agent.verify.compare import Measured, left_json, row_json, rows_of
 from agent.verify.measure import Bench, measure
-from agent.verify.plausible import Limits, limits_json
-from agent.verify.points import LeftOut, Point, points_of, reach_of
+from agent.verify.plausible import Limits
+from agent.verify.points import LeftOut, Point, chosen, points_of, reach_of
 from agent.verify.port import Streams
 
 log = structlog.get_logger()
 READY = frozenset({State.READY, State.BUSY})
+SERVING = READY | {State.SUSPECT, State.UNOBSERVABLE}
+Report = dict[str, Any]
 REPEATS, QUICK_REPEATS = 3, 1
 TOLD_EVERY_S = 1.0
+STANDING_S = 1.0
+"""How often it is looked whether the engine that is measured is still the one that serves."""
+CLOSE_S = 5.0
+AGAIN, AGAIN_S = 1000, 5.0
+TOLD_POINTS = 20
 SCHEDULE = "schedule"
 """Who asked, where nobody did."""
 
@@ -67,15 +73,46 @@ class Means:
     folder: Path
 
 
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One verification: the engine as it was when it was asked for, and what is measured of it."""
+
+    operation: Operation
+    loop: Loop
+    generation: int
+    plan: Plan
+    endpoint: Endpoint
+    points: tuple[Point, ...]
+    left: tuple[LeftOut, ...]
+    method: Method
+
+    @property
+    def name(self) -> str:
+        return f"verify {self.operation.slug}"
+
+
 class Verifier:
     """Runs them, keeps the last report of each deployment, and knows their ratios for the export."""
 
     def __init__(self, means: Means) -> None:
         self._with = means
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._slugs: dict[str, str] = {}
-        self.ratios: dict[tuple[str, str], float] = {}
-        """(slug, point and metric) → measured ÷ claimed, of the last report."""
+        self._work: dict[str, asyncio.Task[Report | str]] = {}
+        """What is cancelled of an operation; its task sees to the end."""
+        self._slugs: set[str] = set()
+        """Where one is under way."""
+        self._ratios: dict[str, tuple[str, dict[str, float]]] = {}
+
+    @property
+    def ratios(self) -> dict[tuple[str, str], float]:
+        """(slug, point and metric) → measured ÷ claimed, of the last report on the plan that is deployed."""
+        boards = self._with.fleet.boards
+        return {
+            (slug, name): ratio
+            for slug, (plan_id, found) in self._ratios.items()
+            if slug in boards and boards[slug].plan.plan_id == plan_id
+            for name, ratio in found.items()
+        }
 
     async def recover(self) -> None:
         """What ran when the agent ended has ended with it; the last reports are read again."""
@@ -88,25 +125,38 @@ class Verifier:
 
     async def start(self, slug: str, terms: VerifyTerms, by: str) -> Operation:
         """Begin one; refused where the engine does not serve, or one is under way."""
+        operation = Operation(
+            id=secrets.token_hex(8), slug=slug, kind=VERIFY, created=self._with.clock.now().wall, by=by
+        )
+        job = self._job(operation, terms)
+        self._slugs.add(slug)  # before anything is waited for: who asks meanwhile is refused
+        try:
+            await self._with.store.save_operation(operation)
+        except BaseException:
+            self._slugs.discard(slug)
+            raise
+        teller = Teller(self._with.store, self._with.clock, operation)
+        work = asyncio.create_task(self._guarded(job, teller), name=f"{job.name}: requests")
+        self._work[operation.id] = work
+        self._tasks[operation.id] = asyncio.create_task(self._run(job, work, teller), name=job.name)
+        return operation
+
+    def _job(self, operation: Operation, terms: VerifyTerms) -> Job:
+        """Raises NotVerifiable, and NotFound."""
+        slug = operation.slug
         loop = self._with.fleet.loop(slug)
         endpoint = loop.endpoint
         if loop.record.state not in READY or endpoint is None or loop.plan.engine is None:
             raise NotVerifiable(slug=slug, why=f"it is {loop.record.state.value}: {loop.record.why}")
-        if slug in self._slugs.values():
+        if slug in self._slugs:
             raise NotVerifiable(slug=slug, why="a verification of it is under way")
-        points, left = points_of(loop.plan.claims, reach_of(loop.plan.engine, loop.kv_tokens), quick=terms.quick)
-        points, left = chosen(points, left, terms.only)
+        reach = reach_of(loop.plan.engine, loop.kv_tokens)
+        points, left = chosen(*points_of(loop.plan.claims, reach, quick=terms.quick), terms.only)
         if not points:
-            why = "; ".join(f"{one.name}: {one.why}" for one in left) or "its recipe claims nothing"
+            why = "; ".join(f"{one.name}: {one.why}" for one in left[:TOLD_POINTS]) or "its recipe claims nothing"
             raise NotVerifiable(slug=slug, why=f"no point can be measured: {why}")
-        operation = Operation(
-            id=secrets.token_hex(8), slug=slug, kind=VERIFY, created=self._with.clock.now().wall, by=by
-        )
-        await self._with.store.save_operation(operation)
-        self._slugs[operation.id] = slug
-        work = self._run(operation, loop.plan, endpoint, (points, left), terms)
-        self._tasks[operation.id] = asyncio.create_task(work, name=f"verify {slug}")
-        return operation
+        method = Method(secrets.token_hex(8), QUICK_REPEATS if terms.quick else REPEATS, terms.quick)
+        return Job(operation, loop, loop.record.generation, loop.plan, endpoint, points, left, method)
 
     async def idle(self) -> None:
         """Measure every engine that nobody uses, one after the other, in short; the schedule's job.
@@ -130,8 +180,8 @@ class Verifier:
         task = self._tasks.get(operation_id)
         if task is None:
             raise NotFound(what="running verification", name=operation_id, why="it is over, or it never was one")
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        self._work[operation_id].cancel()
+        await asyncio.wait({task})
         found = await self._with.store.operation(operation_id)
         if found is None:
             raise NotFound(what="operation", name=operation_id, why="it is too long ago")
@@ -145,66 +195,102 @@ class Verifier:
             raise NotFound(what="verification", name=slug, why=f"none was made: agentctl verify {slug}")
         return found
 
-    async def _run(
-        self,
-        operation: Operation,
-        plan: Plan,
-        endpoint: Endpoint,
-        sorted_out: tuple[tuple[Point, ...], tuple[LeftOut, ...]],
-        terms: VerifyTerms,
-    ) -> None:
-        points, left = sorted_out
-        teller = Teller(self._with.store, self._with.clock, operation)
+    async def _run(self, job: Job, work: asyncio.Task[Report | str], teller: Teller) -> None:
+        """See one to its end, whatever that is: whoever asked waits for the last word."""
         try:
-            limits = await self._with.limits(plan)
-            work = measure(self._bench(plan, endpoint, limits, terms, teller), points)
-            measured = await attempt(f"verify {operation.slug}", work)
-        except asyncio.CancelledError:
-            why = "it was cancelled; nothing of it runs on"
-            await teller.finish(fail(operation, why, self._now(), "verify.cancelled"))
-            raise
+            ended = await self._ended(job, work)
+            if isinstance(ended, dict):
+                ended = await self._kept(job, ended)
+            self._slugs.discard(job.operation.slug)
+            await teller.finish(ended)
         finally:
-            self._tasks.pop(operation.id, None)
-            self._slugs.pop(operation.id, None)
-        if isinstance(measured, str):
-            await teller.finish(fail(operation, measured, self._now()))
-            return
-        report = report_of(plan, measured, left, terms, self._now()) | {"limits": limits_json(limits)}
-        await asyncio.to_thread(write_report, self._with.folder, report)
-        self._note(report)
-        await teller.finish(replace(end(operation, self._now()), progress={"text": sentence(report), "ratio": 1.0}))
-        event = Event(self._now(), operation.slug, "verify", sentence(report), {"operation": operation.id})
-        self._with.fleet.told(await self._with.store.add_event(event))
+            self._slugs.discard(job.operation.slug)
+            self._tasks.pop(job.operation.id, None)
+            self._work.pop(job.operation.id, None)
 
-    def _bench(self, plan: Plan, endpoint: Endpoint, limits: Limits, terms: VerifyTerms, teller: Teller) -> Bench:
-        assert plan.engine is not None  # noqa: S101 - start() has looked
+    async def _ended(self, job: Job, work: asyncio.Task[Report | str]) -> Report | Operation:
+        """The report, or the operation failed: by itself, by a person, or since its engine is no longer there."""
+        gone = asyncio.create_task(engine_gone(job), name=f"{job.name}: its engine")
+        try:
+            await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
+            why = gone.result() if not work.done() else ""
+        finally:
+            for task in (work, gone):
+                task.cancel()
+            await asyncio.gather(work, gone, return_exceptions=True)
+        if work.cancelled():
+            code = "operation.failed" if why else "verify.cancelled"
+            return fail(job.operation, why or "it was cancelled; nothing of it runs on", self._now(), code)
+        found = work.result()
+        return fail(job.operation, found, self._now()) if isinstance(found, str) else found
+
+    async def _guarded(self, job: Job, teller: Teller) -> Report | str:
+        return await attempt(job.name, self._measured(job, teller))
+
+    async def _measured(self, job: Job, teller: Teller) -> Report:
+        limits = await self._with.limits(job.plan)
+        measured = await measure(self._bench(job, limits, teller), job.points)
+        return report_of(job.plan, measured, job.left, (job.method, limits), self._now())
+
+    async def _kept(self, job: Job, report: Report) -> Operation:
+        """Write the report down; what cannot be kept was not made."""
+        kept = await attempt(job.name, asyncio.to_thread(write_report, self._with.folder, report))
+        if isinstance(kept, str):
+            return fail(job.operation, kept, self._now())
+        self._note(report)
+        event = Event(self._now(), job.operation.slug, "verify", sentence(report), {"operation": job.operation.id})
+        stored = await attempt(job.name, self._with.store.add_event(event))
+        self._with.fleet.told(event if isinstance(stored, str) else stored)
+        return replace(end(job.operation, self._now()), progress={"text": sentence(report), "ratio": 1.0})
+
+    def _bench(self, job: Job, limits: Limits, teller: Teller) -> Bench:
+        assert job.plan.engine is not None  # noqa: S101 - start() has looked
         return Bench(
             probe=self._with.probe,
             streams=self._with.streams,
-            endpoint=endpoint,
-            engine=plan.engine,
-            dialect=dialect_of(plan.engine.kind),
+            endpoint=job.endpoint,
+            engine=job.plan.engine,
+            dialect=dialect_of(job.plan.engine.kind),
             limits=limits,
-            repeats=QUICK_REPEATS if terms.quick else REPEATS,
+            repeats=job.method.repeats,
             say=teller.say,
+            seed=job.method.seed,
         )
 
     def _now(self) -> float:
         return self._with.clock.now().wall
 
     def _note(self, report: Mapping[str, Any]) -> None:
-        slug = str(report["slug"])
-        self.ratios = {key: value for key, value in self.ratios.items() if key[0] != slug}
-        for row in report["rows"]:
-            if row["ratio"] is not None:
-                self.ratios[(slug, f"{row['point']} {row['metric']}")] = float(row["ratio"])
+        self._ratios[str(report["slug"])] = (str(report.get("plan_id")), ratios_of(report))
 
     async def close(self) -> None:
         """End what runs."""
-        for task in self._tasks.values():
-            task.cancel()
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        for work in self._work.values():
+            work.cancel()
+        tasks = set(self._tasks.values())
+        if tasks:
+            await asyncio.wait(tasks, timeout=CLOSE_S)
+        await cancelled(*tasks)
         await self._with.streams.close()
+
+
+async def engine_gone(job: Job) -> str:
+    """Comes back with the reason when the engine that is measured is no longer the one that serves."""
+    while True:
+        await asyncio.sleep(STANDING_S)
+        if why := changed(job.loop, job.generation):
+            return why
+
+
+def changed(loop: Loop, generation: int) -> str:
+    """Why an engine is no longer the one that was ready; a suspicion may be the measurement's own doing."""
+    if loop.gone:
+        return "the deployment was removed"
+    if loop.record.generation != generation:
+        return "the engine was started anew meanwhile"
+    if loop.record.state not in SERVING:
+        return f"it is {loop.record.state.value} meanwhile: {loop.record.why}"
+    return ""
 
 
 class Teller:
@@ -215,7 +301,7 @@ class Teller:
         self._clock = clock
         self._operation = operation
         self._last = 0.0
-        self._pending: set[asyncio.Task[None]] = set()
+        self._pending: set[asyncio.Task[str | None]] = set()
 
     def say(self, progress: Mapping[str, Any]) -> None:
         now = self._clock.now().mono
@@ -223,14 +309,17 @@ class Teller:
             return
         self._last = now
         saved = self._store.save_operation(replace(self._operation, progress=dict(progress)))
-        task = asyncio.ensure_future(saved)
+        task = asyncio.ensure_future(attempt("progress of a verification", saved))
         self._pending.add(task)
         task.add_done_callback(self._pending.discard)
 
     async def finish(self, operation: Operation) -> None:
-        """The last word, after all others."""
+        """The last word, after all others; said again until it is written, since somebody waits for it."""
         await asyncio.gather(*self._pending, return_exceptions=True)
-        await self._store.save_operation(operation)
+        for _ in range(AGAIN):
+            if await attempt("end of a verification", self._store.save_operation(operation)) is None:
+                return
+            await asyncio.sleep(AGAIN_S)
 
 
 def unused(board: Board) -> bool:
@@ -238,73 +327,3 @@ def unused(board: Board) -> bool:
     figures = board.verdict.figures if board.verdict else {}
     quiet = figures.get("requests_running") == 0 and figures.get("client_connections") == 0
     return board.record.state is State.READY and quiet
-
-
-def chosen(
-    points: tuple[Point, ...], left: tuple[LeftOut, ...], only: tuple[str, ...]
-) -> tuple[tuple[Point, ...], tuple[LeftOut, ...]]:
-    """Points whose name has one of the words; all where no word is given."""
-    if not only:
-        return points, left
-    taken = tuple(point for point in points if any(word in point.name for word in only))
-    others = tuple(LeftOut(point.name, "not asked for") for point in points if point not in taken)
-    return taken, (*left, *others)
-
-
-def report_of(
-    plan: Plan, measured: tuple[Measured, ...], left: tuple[LeftOut, ...], terms: VerifyTerms, now: float
-) -> dict[str, Any]:
-    """Everything that is needed to do it again, and what came of it."""
-    return {
-        "slug": plan.recipe.slug,
-        "at": timestamp(now),
-        "plan_id": plan.plan_id,
-        "recipe": {"revision": plan.recipe.revision, "sha256": plan.recipe.sha256},
-        "gpus": list(plan.gpus),
-        "quick": terms.quick,
-        "points": [
-            {
-                "name": one.point.name,
-                "concurrency": one.point.concurrency,
-                "context": one.point.context,
-                "prompt_tokens": one.point.prompt_tokens,
-                "max_tokens": one.point.max_tokens,
-                "origins": list(one.point.origins),
-                "notes": list(one.point.notes),
-                "dropped": one.dropped,
-            }
-            for one in measured
-        ],
-        "rows": [row_json(row) for row in rows_of(measured)],
-        "left_out": left_json(left),
-    }
-
-
-def sentence(report: Mapping[str, Any]) -> str:
-    """The report in one line."""
-    ratios = [row["ratio"] for row in report["rows"] if row["ratio"] is not None and row["metric"] != "ttft_ms"]
-    if not ratios:
-        return "no rate could be held against a claim"
-    return f"rates are {min(ratios):.2f} to {max(ratios):.2f} of what is claimed, over {len(ratios)} points"
-
-
-def write_report(folder: Path, report: Mapping[str, Any]) -> None:
-    """Whole or not at all."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{report['slug']}.json"
-    partial = path.with_suffix(".partial")
-    partial.write_text(json.dumps(report, indent=1))
-    os.replace(partial, path)  # noqa: PTH105
-
-
-def read_report(path: Path) -> dict[str, Any] | None:
-    try:
-        report = json.loads(path.read_text())
-    except (OSError, ValueError):
-        return None
-    return report if isinstance(report, dict) and "rows" in report and "slug" in report else None
-
-
-def read_reports(folder: Path) -> list[dict[str, Any]]:
-    files = sorted(folder.glob("*.json")) if folder.is_dir() else []
-    return [report for file in files if (report := read_report(file)) is not None]

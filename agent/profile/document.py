@@ -117,9 +117,9 @@ class ClaimPoint(Stated):
     """A figure that stands in prose only."""
 
     metric: Literal["decode_tok_s", "prefill_tok_s", "ttft_ms"]
-    value: Annotated[float, Field(gt=0)]
-    concurrency: int | None = None
-    context: int | None = None
+    value: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    concurrency: Annotated[int, Field(ge=1)] | None = None
+    context: Annotated[int, Field(ge=1)] | None = None
     note: str = ""
 
 

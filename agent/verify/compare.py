@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +20,8 @@ class Measured:
     point: Point
     figures: Mapping[str, Figure] = field(default_factory=dict)
     dropped: str = ""
+    watched: bool = True
+    """The engine says what it runs, so that others would have been seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,8 @@ class Row:
     def ratio(self) -> float | None:
         if self.measured is None or not self.claimed:
             return None
-        return self.measured.value / self.claimed
+        found = self.measured.value / self.claimed
+        return found if math.isfinite(found) else None
 
 
 def rows_of(measured: tuple[Measured, ...]) -> tuple[Row, ...]:

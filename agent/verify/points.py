@@ -15,6 +15,14 @@ FILLER_PROMPT = 512
 """Prompt tokens where a claim states no context."""
 QUICK_CONTEXT = 32_768
 QUICK_CONCURRENCY = 8
+MOST_TOGETHER = 512
+"""Each request is a connection, and a service has 1024 open files unless its unit says otherwise."""
+MOST_TOKENS = 32_000_000
+"""Of all prompts of a point, which are kept in memory: 256 requests of 125,000."""
+MOST_POINTS = 200
+"""At a minute each, three hours."""
+MOST_NAMED = 200
+"""Points that are left out one by one; of more, the number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +118,15 @@ def fit(point: Point, reach: Reach) -> Point:
 
 
 def beyond(point: Point, reach: Reach) -> str | None:
-    """Why this launch cannot reach the point; None when it can."""
+    """Why this launch cannot reach the point, or a measurement does not; None when it can."""
+    if point.concurrency < 1 or (point.context is not None and point.context < 1):
+        return "no request is like that"
+    if point.concurrency > MOST_TOGETHER:
+        return f"at most {MOST_TOGETHER:,} requests are sent at once"
+    if point.concurrency * point.prompt_tokens > MOST_TOKENS:
+        return f"its prompts have more than {MOST_TOKENS:,} tokens together"
+    if reach.max_model_len is not None and reach.max_model_len <= point.max_tokens:
+        return f"the launch's context of {reach.max_model_len:,} tokens has no room for {point.max_tokens} of an answer"
     if reach.max_model_len is not None and (point.context or 0) > reach.max_model_len:
         return f"the launch's context is {reach.max_model_len:,} tokens"
     if reach.max_num_seqs is not None and point.concurrency > reach.max_num_seqs:
@@ -119,6 +135,29 @@ def beyond(point: Point, reach: Reach) -> str | None:
     if reach.kv_tokens is not None and need > reach.kv_tokens:
         return f"it needs {need:,} tokens of KV cache, and there are {reach.kv_tokens:,}"
     return None
+
+
+def chosen(
+    points: tuple[Point, ...], left: tuple[LeftOut, ...], only: tuple[str, ...]
+) -> tuple[tuple[Point, ...], tuple[LeftOut, ...]]:
+    """Points whose name has one of the words, all where no word is given; no more than a night can measure."""
+    taken: list[Point] = []
+    others = list(left)
+    for point in points:
+        if only and not any(word in point.name for word in only):
+            others.append(LeftOut(point.name, "not asked for"))
+        elif len(taken) >= MOST_POINTS:
+            others.append(LeftOut(point.name, f"at most {MOST_POINTS} points are measured at once: ask for it by name"))
+        else:
+            taken.append(point)
+    return tuple(taken), shortened(others)
+
+
+def shortened(left: list[LeftOut]) -> tuple[LeftOut, ...]:
+    """By name as far as anybody reads."""
+    if len(left) <= MOST_NAMED:
+        return tuple(left)
+    return (*left[:MOST_NAMED], LeftOut("others", f"{len(left) - MOST_NAMED:,} more points are left out"))
 
 
 def too_long(point: Point) -> str | None:

@@ -35,6 +35,7 @@ async def bench(tmp_path: Path) -> AsyncIterator[tuple[Bench, Simulator]]:
                 limits=Limits(None, None),
                 repeats=1,
                 say=lambda _: None,
+                seed="test",
             ),
             sim,
         )

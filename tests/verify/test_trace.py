@@ -114,7 +114,7 @@ async def test_a_prompt_is_as_long_as_it_may_be_and_no_longer(tokens: int) -> No
     async def count(text: str) -> int:
         return len(text) // 3
 
-    found = len(await prompt(tokens, "seed", count)) // 3
+    found = len((await prompt(tokens, "seed", count)).text) // 3
     assert tokens * 0.95 - 8 <= found <= tokens
 
 
@@ -124,6 +124,6 @@ async def test_no_two_prompts_share_their_blocks() -> None:
     async def nobody(_: str) -> None:
         return None
 
-    one, other = await prompt(2000, "a", nobody), await prompt(2000, "b", nobody)
+    one, other = (await prompt(2000, "a", nobody)).text, (await prompt(2000, "b", nobody)).text
     blocks = {one[at : at + 64] for at in range(0, len(one) - 64, 64)}
     assert not [at for at in range(0, len(other) - 64, 64) if other[at : at + 64] in blocks]
