@@ -36,6 +36,12 @@ class Operation:
         return self.state != "running"
 
 
+def followed(operation: Operation) -> bool:
+    """Whether others write down how it stands. A verification does itself: an older word, read before its last one and
+    written after it, would keep it running for ever."""
+    return operation.kind != VERIFY
+
+
 def follow(operation: Operation, record: Deployment | None, now: float) -> Operation:
     """Where the operation stands, by the record (None: the deployment is gone)."""
     if operation.over:

@@ -35,7 +35,7 @@ def run(arguments: Namespace) -> int:
     path = f"/v1/deployments/{quoted(arguments.slug)}"
     if not arguments.last:
         body = {"quick": arguments.quick, "points": arguments.points}
-        follow(arguments, client, client.call("POST", f"{path}/verify", body))
+        follow(arguments, client, *begin(client, path, body))
     report = client.get(f"{path}/verification")
     if arguments.json:
         print_json(report)
@@ -44,24 +44,58 @@ def run(arguments: Namespace) -> int:
     return 0
 
 
-def follow(arguments: Namespace, client: Client, operation: dict[str, Any]) -> None:
+def begin(client: Client, path: str, body: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+    """The operation, and whether Ctrl-C was pressed meanwhile: who does not know what was begun cannot cancel it.
+
+    Pressed twice, it ends here and now.
+    """
+    import signal
+
+    pressed: list[int] = []
+
+    def hold(number: int, _: object) -> None:
+        if pressed:
+            raise KeyboardInterrupt
+        pressed.append(number)
+
+    before = signal.signal(signal.SIGINT, hold)
+    try:
+        return client.call("POST", f"{path}/verify", body), bool(pressed)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def follow(arguments: Namespace, client: Client, operation: dict[str, Any], interrupted: bool) -> None:
     """Until it is over; Ctrl-C cancels it and leaves no request behind."""
     from agent.adapters.agent_client import ApiError
 
     progress = Progress(arguments)
     try:
+        if interrupted:
+            raise KeyboardInterrupt
         while operation["state"] == "running":
             step = operation["progress"]
             progress.show(str(step.get("text") or "begins"), step.get("ratio"))
             operation = client.get(f"/v1/operations/{operation['id']}?wait={POLL_S}")
     except KeyboardInterrupt:
-        client.call("POST", f"/v1/operations/{operation['id']}/cancel", {})
+        said = cancel(client, operation)
         progress.done()
-        print("cancelled; nothing of it runs on", file=sys.stderr)
+        print(said, file=sys.stderr)
         raise
     progress.done()
     if operation["error"]:
         raise ApiError(operation["error"])
+
+
+def cancel(client: Client, operation: dict[str, Any]) -> str:
+    """What became of it; one that was just over needs no cancelling."""
+    from agent.adapters.agent_client import ApiError
+
+    try:
+        client.call("POST", f"/v1/operations/{operation['id']}/cancel", {})
+    except ApiError as error:
+        return f"not cancelled: {error.text}"
+    return "cancelled; nothing of it runs on"
 
 
 def text_of(report: dict[str, Any], colours: bool) -> str:

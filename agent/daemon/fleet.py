@@ -15,7 +15,7 @@ import structlog
 from agent.action import commands
 from agent.action.budget import HostBudget
 from agent.action.conflicts import no_conflict
-from agent.action.operation import DEPLOY, RESTART, Operation, begun, end, follow, interrupted
+from agent.action.operation import DEPLOY, RESTART, Operation, begun, end, follow, followed, interrupted
 from agent.action.record import Deployment, Desired, State, Supervision
 from agent.action.seen import Upkeep, Worn
 from agent.action.store import Event, Store, StoreTrouble
@@ -263,7 +263,7 @@ class Fleet(Audience):
 
     async def _bring_up(self, slug: str, board: Board | None) -> None:
         now = self._clock.now().wall
-        for operation in await self._store.operations(slug, open_only=True):
+        for operation in filter(followed, await self._store.operations(slug, open_only=True)):
             now_at = follow(refused(operation, board, now), board.record if board else None, now)
             if now_at.state == "done" and operation.kind in STARTS and board is not None and board.sample is None:
                 continue  # it runs, and has not been looked at once: its endpoint is not known yet

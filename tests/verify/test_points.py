@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent.plan.model import Claim
-from agent.verify.points import Reach, points_of
+from agent.verify.points import MOST_NAMED, MOST_POINTS, Reach, chosen, points_of
 
 
 def claim(metric: str, value: float, concurrency: int = 1, context: int | None = 1000) -> Claim:
@@ -62,3 +62,41 @@ def test_quick_leaves_out_what_takes_long() -> None:
     )
     assert [point.context for point in found] == [32_768]
     assert [one.name for one in left] == ["decode c1 @524288"]
+
+
+@pytest.mark.parametrize(
+    ("concurrency", "context", "why"),
+    [
+        (10**6, None, "at most 512 requests"),
+        (10**12, 10**12, "at most 512 requests"),
+        (512, 10**12, "more than 32,000,000 tokens"),
+        (1, 10**12, "more than 32,000,000 tokens"),
+        (-3, 1000, "no request is like that"),
+        (1, -1000, "no request is like that"),
+    ],
+)
+def test_what_no_measurement_reaches_is_left_out_where_the_launch_says_nothing(
+    concurrency: int, context: int | None, why: str
+) -> None:
+    """A claim is a stranger's word: it takes neither all connections nor all memory of this host."""
+    found, left = points_of([claim("decode_tok_s", 60.0, concurrency, context)], OPEN, quick=False)
+    assert found == ()
+    assert why in left[0].why
+
+
+def test_a_context_without_room_for_the_answer_is_left_out() -> None:
+    found, left = points_of([claim("decode_tok_s", 60.0, context=200)], Reach(256, None, None), quick=False)
+    assert found == ()
+    assert "no room for 256" in left[0].why
+
+
+def test_of_too_many_points_the_first_are_measured_and_the_rest_is_counted() -> None:
+    """Every one of them can be asked for by its name."""
+    claims = [claim("decode_tok_s", 60.0, context=1000 + number) for number in range(5000)]
+    found, left = points_of(claims, OPEN, quick=False)
+    taken, others = chosen(found, left, ())
+    assert len(taken) == MOST_POINTS
+    assert len(others) == MOST_NAMED + 1
+    assert others[-1].why == f"{5000 - MOST_POINTS - MOST_NAMED:,} more points are left out"
+    (one,), _ = chosen(found, left, ("@5999",))
+    assert one.context == 5999

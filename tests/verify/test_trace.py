@@ -8,7 +8,7 @@ from agent.verify.compare import Measured, rows_of
 from agent.verify.plausible import Model, limits_json, limits_of, limits_text
 from agent.verify.points import Point
 from agent.verify.prompt import prompt
-from agent.verify.trace import Figure, Trace, decode_rate, prefill_rate
+from agent.verify.trace import Figure, Trace, decode_rate, doubt, prefill_rate
 
 
 def stream(sent: float, first: float, pace: float, pieces: int, tokens: int | None = None) -> Trace:
@@ -127,3 +127,47 @@ async def test_no_two_prompts_share_their_blocks() -> None:
     one, other = (await prompt(2000, "a", nobody)).text, (await prompt(2000, "b", nobody)).text
     blocks = {one[at : at + 64] for at in range(0, len(one) - 64, 64)}
     assert not [at for at in range(0, len(other) - 64, 64) if other[at : at + 64] in blocks]
+
+
+def test_pieces_count_by_what_they_hold() -> None:
+    """A first piece of 200 letters and 50 of four after it: half of the tokens came in the second that was timed."""
+    times = tuple(1.0 + number / 50 for number in range(51))
+    rate = decode_rate([Trace(0.0, times, 100, 1000, weights=(200.0, *(4.0,) * 50))])
+    assert rate == pytest.approx(50.0)
+
+
+def test_a_common_time_of_a_few_pieces_is_no_measurement() -> None:
+    """Two slow streams side by side for half a second hold two pieces or three: a third more or less by chance."""
+    assert decode_rate([stream(0.0, 1.0, 5.0, 51), stream(0.0, 10.4, 5.0, 51)]) is None
+
+
+@pytest.mark.parametrize("late", [0.0, 0.3])
+def test_what_comes_at_one_time_was_made_before(late: float) -> None:
+    """A buffer that is emptied at the end, and once on the way."""
+    times = (1.0, *((2.0 - late,) * 60), *((2.0,) * 195))
+    assert decode_rate([Trace(0.0, times, 256, 1000)]) is None
+
+
+@pytest.mark.parametrize(
+    ("point", "trace", "why"),
+    [
+        (Point("decode", 1, 1000, 1000, 256), Trace(0.0, (1.0, 2.0), 256, None), "nobody says how long"),
+        (Point("prefill", 1, None, 512, 4), Trace(0.0, (1.0, 2.0), 4, None), "nobody says how long"),
+        (Point("prefill", 1, 32_768, 32_768, 4), Trace(0.0, (1.0, 2.0), 4, 24_000), "24,000 tokens long"),
+        (Point("decode", 1, 32_768, 32_768, 256), Trace(0.0, (1.0, 2.0), 256, 40_000), "40,000 tokens long"),
+        (Point("decode", 1, None, 512, 256), Trace(0.0, (1.0, 2.0), 7, 512), "after 7 of 256"),
+        (Point("prefill", 1, 1000, 1000, 4), Trace(0.0, (1.0, 2.0), 4, 1000, cached=800), "a cache gave 800"),
+        (Point("decode", 1, None, 512, 256), Trace(0.0, (1.0, 2.0), 256, None), ""),
+        (Point("decode", 1, 1000, 1000, 256), Trace(0.0, (1.0, 2.0), 256, 1060), ""),
+        (Point("prefill", 1, 1000, 1000, 4), Trace(0.0, (1.0, 2.0), 1, 990), ""),
+    ],
+)
+def test_a_request_that_is_about_something_else_has_a_doubt(point: Point, trace: Trace, why: str) -> None:
+    found = doubt(trace, point)
+    assert (why in found) if why else not found
+
+
+def test_a_ratio_that_is_no_number_is_none() -> None:
+    point = Point("decode", 1, None, 512, 256, {"decode_tok_s": 5e-324})
+    (row,) = rows_of((Measured(point, {"decode_tok_s": Figure(60.0, 60.0, 60.0, 1)}),))
+    assert row.ratio is None

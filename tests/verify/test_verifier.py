@@ -1,0 +1,325 @@
+"""Verifications beside a fleet: two at once, cancelled at bad moments, an engine that goes away, a full disk."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from agent.action.operation import VERIFY, Operation
+from agent.action.record import Deployment, State
+from agent.action.store import Event, Store, StoreTrouble
+from agent.adapters.http_probe import HttpProbe
+from agent.clock import Instant
+from agent.daemon.fleet import Fleet
+from agent.daemon.verification import Means, NotVerifiable, Verifier, VerifyTerms
+from agent.engines.model import EngineKind, EngineLaunch, Request
+from agent.errors import NotFound
+from agent.plan.model import Claim
+from agent.samples.port import Endpoint
+from agent.verify.plausible import Limits
+from agent.verify.trace import Trace
+from tests.metrics.boards import PLAN
+
+pytestmark = pytest.mark.timeout(30)
+
+SLUG = "small"
+CLAIM = Claim("decode_tok_s", 100.0, 1, None, False, "perf_points[0]")
+LAUNCH = EngineLaunch(EngineKind.VLLM, port=1)
+
+
+class Notes:
+    """Operations and events in memory; `full` refuses to write."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, Operation] = {}
+        self.events: list[Event] = []
+        self.full = False
+        self.slow = 0.0
+
+    async def save_operation(self, operation: Operation) -> None:
+        await asyncio.sleep(self.slow)
+        if self.full:
+            raise StoreTrouble("the disk is full")
+        self.kept[operation.id] = operation
+
+    async def operation(self, name: str) -> Operation | None:
+        return self.kept.get(name)
+
+    async def operations(self, *_: Any, **__: Any) -> list[Operation]:
+        return [one for one in self.kept.values() if not one.over]
+
+    async def add_event(self, event: Event) -> Event:
+        self.events.append(event)
+        return event
+
+
+class Streams:
+    """An engine of 100 tokens a second, or one that answers when a test says so."""
+
+    def __init__(self) -> None:
+        self.open = 0
+        self.begun = asyncio.Event()
+        self.go = asyncio.Event()
+        self.go.set()
+
+    async def trace(self, at: Endpoint, request: Request, timeout_s: float) -> Trace:
+        self.open += 1
+        self.begun.set()
+        try:
+            await self.go.wait()
+        finally:
+            self.open -= 1
+        asked = int((request.body or {})["max_tokens"])
+        return Trace(0.0, tuple(number / 100 for number in range(1, asked + 1)), asked, 512)
+
+    async def close(self) -> None:
+        return
+
+
+class Stage:
+    def __init__(self, folder: Path) -> None:
+        self.record = Deployment(SLUG, PLAN.plan_id, state=State.READY, container="c1", generation=2)
+        plan = replace(PLAN, recipe=replace(PLAN.recipe, slug=SLUG), claims=(CLAIM,), engine=LAUNCH)
+        at = Endpoint("127.0.0.1", 9, "sk-secret-key-1234567890")
+        self.loop = SimpleNamespace(record=self.record, plan=plan, endpoint=at, kv_tokens=None, gone=False)
+        self.boards = {SLUG: SimpleNamespace(plan=plan, record=self.record)}
+        self.notes, self.streams, self.told = Notes(), Streams(), list[Event]()
+        fleet = SimpleNamespace(boards=self.boards, loop=lambda _: self.loop, told=self.told.append)
+        self.limits: Callable[[Any], Awaitable[Limits]] = self._limits
+        self.folder = folder / "verify"
+        self.probe = HttpProbe()
+        self.verifier = Verifier(
+            Means(
+                fleet=cast(Fleet, fleet),
+                store=cast(Store, self.notes),
+                clock=self,
+                probe=self.probe,
+                streams=self.streams,
+                limits=lambda plan: self.limits(plan),
+                folder=self.folder,
+            )
+        )
+
+    async def _limits(self, _: Any) -> Limits:
+        return Limits(None, None)
+
+    def now(self) -> Instant:
+        return Instant(asyncio.get_running_loop().time(), 1_800_000_000.0)
+
+    async def start(self) -> Operation:
+        return await self.verifier.start(SLUG, VerifyTerms(quick=True), "a person")
+
+    async def end_of(self, operation: Operation) -> Operation:
+        while not self.notes.kept[operation.id].over:
+            await asyncio.sleep(0.01)
+        return self.notes.kept[operation.id]
+
+
+@pytest.fixture
+async def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stage]:
+    monkeypatch.setattr("agent.daemon.verification.STANDING_S", 0.05)
+    monkeypatch.setattr("agent.daemon.verification.AGAIN_S", 0.05)
+    monkeypatch.setattr("agent.daemon.verification.CLOSE_S", 0.5)
+    made = Stage(tmp_path)
+    yield made
+    made.notes.full = False
+    await made.verifier.close()
+    await made.probe.close()
+
+
+async def test_a_report_holds_all_that_makes_it_again_and_no_secret(stage: Stage) -> None:
+    ended = await stage.end_of(await stage.start())
+    assert (ended.state, ended.error) == ("done", None)
+    text = (stage.folder / f"{SLUG}.json").read_text()
+    report = json.loads(text)
+    method = report["method"]
+    assert len(method["seed"]) == 16
+    assert (method["repeats"], method["warm_ups"]) == (1, 2)
+    assert method["request"]["path"] == "/v1/completions"
+    assert method["request"]["body"]["temperature"] == 0
+    assert "sk-secret" not in text
+    assert stage.verifier.ratios == {(SLUG, "decode c1 decode_tok_s"): pytest.approx(1.0)}
+
+
+async def test_of_two_at_once_one_is_refused(stage: Stage) -> None:
+    """Both asked before either was written down: their requests would disturb each other."""
+    stage.notes.slow = 0.05
+    stage.streams.go.clear()
+    found = await asyncio.gather(*(stage.start() for _ in range(5)), return_exceptions=True)
+    assert sorted(type(one).__name__ for one in found) == ["NotVerifiable"] * 4 + ["Operation"]
+    await stage.verifier.close()
+
+
+async def test_one_that_cannot_be_written_down_is_not_under_way(stage: Stage) -> None:
+    stage.notes.full = True
+    with pytest.raises(StoreTrouble):
+        await stage.start()
+    stage.notes.full = False
+    assert (await stage.end_of(await stage.start())).state == "done"
+
+
+@pytest.mark.parametrize("soon", [True, False], ids=["before its first step", "in its first request"])
+async def test_cancelled_it_is_over_and_another_may_begin(stage: Stage, soon: bool) -> None:
+    stage.streams.go.clear()
+    operation = await stage.start()
+    if not soon:
+        await stage.streams.begun.wait()
+    ended = await stage.verifier.cancel(operation.id)
+    assert ended.error is not None
+    assert ended.error["code"] == "verify.cancelled"
+    assert stage.streams.open == 0
+    stage.streams.go.set()
+    assert (await stage.end_of(await stage.start())).state == "done"
+
+
+async def test_cancelled_by_several_it_still_says_its_last_word(stage: Stage) -> None:
+    """The second comes while the first is being written down."""
+    stage.streams.go.clear()
+    operation = await stage.start()
+    await stage.streams.begun.wait()
+    stage.notes.slow = 0.1
+    found = await asyncio.gather(*(stage.verifier.cancel(operation.id) for _ in range(3)))
+    assert {one.state for one in found} == {"failed"}
+    with pytest.raises(NotFound):
+        await stage.verifier.cancel(operation.id)
+
+
+async def test_who_asked_and_left_does_not_end_it_halfway(stage: Stage) -> None:
+    """A caller of cancel that hangs up itself leaves the end to the verification."""
+    stage.streams.go.clear()
+    operation = await stage.start()
+    await stage.streams.begun.wait()
+    stage.notes.slow = 0.1
+    caller = asyncio.ensure_future(stage.verifier.cancel(operation.id))
+    await asyncio.sleep(0.02)
+    caller.cancel()
+    with suppress(asyncio.CancelledError):
+        await caller
+    assert (await stage.end_of(operation)).state == "failed"
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"generation": 3}, "started anew"),
+        ({"state": State.ASLEEP, "why": "it sleeps"}, "asleep meanwhile: it sleeps"),
+        ({"state": State.STOPPING}, "stopping meanwhile"),
+        ({"state": State.STALLED}, "stalled meanwhile"),
+        (None, "removed"),
+    ],
+    ids=["restarted", "asleep", "stopped", "stalled", "removed"],
+)
+async def test_an_engine_that_goes_away_ends_it(stage: Stage, change: Mapping[str, Any] | None, why: str) -> None:
+    """What comes after is another engine's, and nobody would have warmed it up."""
+    stage.streams.go.clear()
+    operation = await stage.start()
+    await stage.streams.begun.wait()
+    stage.loop.gone = change is None
+    stage.loop.record = replace(stage.record, **(change or {}))
+    ended = await stage.end_of(operation)
+    assert ended.error is not None
+    assert why in ended.error["message"]
+    assert stage.streams.open == 0
+    assert not (stage.folder / f"{SLUG}.json").exists()
+
+
+@pytest.mark.parametrize("state", [State.SUSPECT, State.UNOBSERVABLE, State.BUSY])
+async def test_a_suspicion_is_not_its_end(stage: Stage, state: State) -> None:
+    """A prefill of minutes is the measurement's own doing."""
+    stage.streams.go.clear()
+    operation = await stage.start()
+    await stage.streams.begun.wait()
+    stage.loop.record = replace(stage.record, state=state)
+    await asyncio.sleep(0.2)
+    stage.streams.go.set()
+    assert (await stage.end_of(operation)).state == "done"
+
+
+async def test_a_report_that_cannot_be_written_is_told_and_nobody_waits_for_ever(stage: Stage) -> None:
+    stage.folder.write_text("a file where the folder should be")
+    ended = await stage.end_of(await stage.start())
+    assert ended.error is not None
+    assert "report cannot be written" in ended.error["message"]
+    assert stage.verifier.ratios == {}
+
+
+async def test_limits_that_cannot_be_told_end_it_with_a_reason(stage: Stage) -> None:
+    async def breaks(_: Any) -> Limits:
+        raise OSError("the card fell off")
+
+    stage.limits = breaks
+    ended = await stage.end_of(await stage.start())
+    assert ended.error is not None
+    assert "the card fell off" in ended.error["message"]
+
+
+async def test_its_end_is_written_as_soon_as_there_is_room(stage: Stage) -> None:
+    operation = await stage.start()
+    stage.notes.full = True
+    await asyncio.sleep(0.3)
+    assert not stage.notes.kept[operation.id].over
+    stage.notes.full = False
+    assert (await stage.end_of(operation)).state == "done"
+
+
+async def test_the_agent_s_end_waits_for_no_verification(stage: Stage) -> None:
+    stage.streams.go.clear()
+    await stage.start()
+    await stage.streams.begun.wait()
+    stage.notes.full = True
+    async with asyncio.timeout(5):
+        await stage.verifier.close()
+    assert stage.streams.open == 0
+
+
+async def test_a_report_on_another_plan_says_nothing_about_this_one(stage: Stage) -> None:
+    """An upgrade brings other claims: an old ratio would be an alarm about nothing."""
+    await stage.end_of(await stage.start())
+    assert stage.verifier.ratios
+    other = SimpleNamespace(plan=replace(stage.loop.plan, plan_id="another"), record=stage.record)
+    stage.boards[SLUG] = other
+    assert stage.verifier.ratios == {}
+    stage.boards.clear()
+    assert stage.verifier.ratios == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        "[" * 100_000,
+        '{"slug": "small", "rows": 5}',
+        '{"slug": "small", "rows": [1, {}, {"ratio": "x"}]}',
+    ],
+)
+async def test_a_report_that_cannot_be_read_does_not_keep_the_agent_from_starting(stage: Stage, text: str) -> None:
+    stage.folder.mkdir()
+    (stage.folder / f"{SLUG}.json").write_text(text)
+    stage.notes.kept["1"] = Operation("1", SLUG, VERIFY, 0.0)
+    await stage.verifier.recover()
+    assert stage.verifier.ratios == {}
+    assert stage.notes.kept["1"].state == "failed"
+
+
+async def test_claims_of_a_hostile_recipe_are_sorted_at_once(stage: Stage) -> None:
+    """A hundred thousand of them: what is measured is bounded, the rest is named as far as anybody reads."""
+    claims = [Claim("decode_tok_s", 10.0, 1 + number % 300, 1000 + number, False, "x") for number in range(100_000)]
+    stage.loop.plan = replace(stage.loop.plan, claims=tuple(claims))
+    began = asyncio.get_running_loop().time()
+    stage.streams.go.clear()
+    await stage.start()
+    assert asyncio.get_running_loop().time() - began < 8.0
+    await stage.verifier.close()
+    stage.loop.plan = replace(stage.loop.plan, claims=(replace(CLAIM, concurrency=10**6),))
+    with pytest.raises(NotVerifiable, match="at most 512 requests"):
+        await stage.start()
