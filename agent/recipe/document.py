@@ -42,7 +42,12 @@ def _number(value: Any) -> Any:
         raise ValueError("a switch is no number")  # noqa: TRY004 (pydantic takes ValueError for a refusal)
     if value is None:
         return None
-    number = float(value)
+    if not isinstance(value, int | float | str):
+        raise ValueError(f"a {type(value).__name__} is no number")  # noqa: TRY004
+    try:
+        number = float(value)
+    except OverflowError:
+        raise ValueError("it counts nothing that there is") from None
     if math.isfinite(number) and not 0 <= number <= LARGEST:
         raise ValueError(f"{number:g} counts nothing that there is")
     return number if math.isfinite(number) else None

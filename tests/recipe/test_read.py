@@ -161,7 +161,7 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
         read_recipe(data, "a file", "fallback")
 
 
-@pytest.mark.parametrize("number", [1e300, -5, -0.5, "9" * 400])
+@pytest.mark.parametrize("number", [1e300, -5, -0.5, "9" * 400, 10**400, -(10**400), [1], {"a": 1}, "many", True])
 def test_a_figure_that_counts_nothing_is_no_figure(number: Any) -> None:
     """Bytes, cards and windows are computed from these."""
     hardware = [{"card": "c", "vram_gb": number, "device_count": number}]
