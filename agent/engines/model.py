@@ -254,5 +254,9 @@ class Traits:
     """A request may name the data-parallel rank that is to answer it."""
     resumes: bool = False
     """An answer goes on when its client has gone, for it to come back to: one that is made step by step is no fault."""
+    gauge_lag: float = 0.0
+    """Seconds for which an idle engine may go on showing the requests of its last step."""
+    one_reader: bool = False
+    """Reading the metrics takes them away: who reads them beside the agent's own look makes it blind."""
     health_costs: bool = False
     """Every question to the health path is a request to the scheduler, so it is not asked at every look."""

@@ -104,7 +104,7 @@ class SGLang(Silent):
     """SGLang's habits."""
 
     kind = EngineKind.SGLANG
-    traits = Traits(health_costs=True, aims=True)
+    traits = Traits(health_costs=True, aims=True, gauge_lag=30.0)
 
     def recognise(self, command: Command) -> bool:
         return arguments(command, PROGRAMS, None) is not None

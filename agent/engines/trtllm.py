@@ -69,7 +69,7 @@ class TrtLlm(Silent):
     """trtllm-serve's habits."""
 
     kind = EngineKind.TRTLLM
-    traits = Traits(unhealthy_is_dead=True)
+    traits = Traits(unhealthy_is_dead=True, one_reader=True)
 
     def recognise(self, command: Command) -> bool:
         return arguments(command, _PROGRAMS, None) is not None

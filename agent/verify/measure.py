@@ -157,7 +157,8 @@ async def quiet(bench: Bench) -> Seen:
     Raises Foreign: what cannot be seen for a moment is not idle.
     """
     clock = asyncio.get_running_loop()
-    until = clock.time() + QUIET_S
+    patience = QUIET_S + bench.dialect.traits.gauge_lag
+    until = clock.time() + patience
     while True:
         now = await look(bench)
         if isinstance(now, Seen) and not now.work:
@@ -166,8 +167,8 @@ async def quiet(bench: Bench) -> Seen:
             break
         await asyncio.sleep(bench.look_s)
     if isinstance(now, Missed):
-        raise Foreign(f"whether others are served could not be seen for {QUIET_S:g} s: {now.why}")
-    raise Foreign(f"others are served: the engine was not idle for a moment within {QUIET_S:g} s")
+        raise Foreign(f"whether others are served could not be seen for {patience:g} s: {now.why}")
+    raise Foreign(f"others are served: the engine was not idle for a moment within {patience:g} s")
 
 
 async def watched_at(bench: Bench, point: Point, texts: Sequence[Prompt]) -> tuple[list[Trace], float | None]:
@@ -189,20 +190,22 @@ async def beside(bench: Bench, before: Seen, spent: Seen) -> str:
     """What the engine counted beyond the measured requests; requests that are over in a second are seen here alone."""
     if before == Seen():
         return ""
-    clock = asyncio.get_running_loop()
+    clock, traits = asyncio.get_running_loop(), bench.dialect.traits
     until = clock.time() + SETTLE_S
     while True:
+        await asyncio.sleep(max(LOOK_S / 4, traits.min_period))
         now = await look(bench)
+        if traits.gauge_lag and isinstance(now, Seen):
+            now = replace(now, work=None)  # what it shows is its last step, which was the measured requests' own
         if isinstance(now, Seen) and (settled(before, now, spent) or clock.time() >= until):
             return others(before, now, spent)
         if clock.time() >= until:
             return "whether others were served could not be seen afterwards"
-        await asyncio.sleep(max(LOOK_S / 4, bench.dialect.traits.min_period))
 
 
 async def look(bench: Bench) -> Seen | Missed:
     """The engine's own counts now; nothing of them where it has none. Missed: it has them, and they were not read."""
-    if bench.engine.metrics is None:
+    if bench.engine.metrics is None or bench.dialect.traits.one_reader:
         return Seen()
     answer = await bench.probe.ask(bench.endpoint, Request(bench.engine.metrics), METRICS_S)
     if isinstance(answer, Missed):

@@ -51,21 +51,25 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @asynccontextmanager
-async def bench_of(engine: Hostile, metrics: str | None = "/metrics", repeats: int = 1) -> AsyncIterator[Bench]:
+async def bench_of(
+    engine: Hostile, metrics: str | None = "/metrics", kind: EngineKind = EngineKind.VLLM
+) -> AsyncIterator[Bench]:
     probe, streams = HttpProbe(), HttpStreams()
     async with served(engine):
-        launch = EngineLaunch(EngineKind.VLLM, port=engine.port, metrics=metrics)
+        launch = EngineLaunch(kind, port=engine.port, metrics=metrics)
         at = Endpoint("127.0.0.1", engine.port)
-        dialect = dialect_of(EngineKind.VLLM)
+        dialect = dialect_of(kind)
         try:
-            yield Bench(probe, streams, at, launch, dialect, Limits(None, None), repeats, lambda _: None, "seed")
+            yield Bench(probe, streams, at, launch, dialect, Limits(None, None), 1, lambda _: None, "seed")
         finally:
             await streams.close()
             await probe.close()
 
 
-async def measured(engine: Hostile, *points: Point, metrics: str | None = "/metrics") -> tuple[Measured, ...]:
-    async with bench_of(engine, metrics) as bench:
+async def measured(
+    engine: Hostile, *points: Point, metrics: str | None = "/metrics", kind: EngineKind = EngineKind.VLLM
+) -> tuple[Measured, ...]:
+    async with bench_of(engine, metrics, kind) as bench:
         return await measure(bench, points)
 
 
@@ -294,6 +298,50 @@ async def test_an_engine_without_metrics_is_measured_and_that_is_said() -> None:
     (found,) = await measured(Hostile(), PREFILL, metrics=None)
     assert found.figures
     assert not found.watched
+
+
+async def test_a_gauge_that_shows_the_last_step_is_no_other_client() -> None:
+    """SGLang writes its gauges every 40 steps and, idle, every half minute: they still show the measured request."""
+    engine, ended = Hostile(), 0.0
+
+    async def script(made: Hostile, asked: Mapping[str, Any], out: asyncio.StreamWriter) -> None:
+        nonlocal ended
+        await honest(made, asked, out)
+        ended = time.monotonic()
+
+    def late() -> bytes:
+        shown = 1 if engine.running or time.monotonic() - ended < 0.9 else 0
+        lines = (
+            f'sglang:num_running_reqs{{tp_rank="0"}} {shown}',
+            'sglang:num_queue_reqs{tp_rank="0"} 0',
+            f"sglang:prompt_tokens_total {engine.read}",
+            f"sglang:generation_tokens_total {engine.made}",
+        )
+        return "\n".join((*lines, "")).encode()
+
+    engine.script, engine.metrics = script, late
+    (found,) = await measured(engine, PREFILL, kind=EngineKind.SGLANG)
+    assert found.dropped == ""
+    assert found.watched
+    others = engine.made
+
+    async def shared(made: Hostile, asked: Mapping[str, Any], out: asyncio.StreamWriter) -> None:
+        made.made += 100
+        await script(made, asked, out)
+
+    engine.script = shared
+    (found,) = await measured(engine, PREFILL, kind=EngineKind.SGLANG)
+    assert engine.made > others
+    assert "others were served" in found.dropped
+
+
+async def test_metrics_that_are_gone_when_they_are_read_are_left_to_the_agent() -> None:
+    """TensorRT-LLM's: the agent would miss the steps that a measurement took away, and see a stall."""
+    engine = Hostile()
+    (found,) = await measured(engine, PREFILL, kind=EngineKind.TRTLLM)
+    assert found.figures
+    assert not found.watched
+    assert "/metrics" not in {path for path, _ in engine.asked}
 
 
 # -- the end -------------------------------------------------------------------------------------------------------
