@@ -22,7 +22,7 @@ LETTERS_A_TOKEN = 16
 """Twice the longest of the invented words: no tokenizer has a token for more of them."""
 EXTRA_TOKENS = 16
 """Beginning and end marks that a tokenizer adds."""
-GUESS = 0.98
+GUESS = 0.96
 """Of the wanted length where only the pace of tokens a word is known: a prompt must not be longer than the context."""
 
 Count = Callable[[str], Awaitable[int | None]]

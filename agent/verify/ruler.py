@@ -10,7 +10,7 @@ from agent.samples.model import Missed
 from agent.samples.port import Endpoint, Probe
 from agent.verify.ask import completion, tokenize, tokens_in
 from agent.verify.port import Streams
-from agent.verify.prompt import Prompt, Scale, plausible, prompt, written
+from agent.verify.prompt import STYLES, Prompt, Scale, plausible, prompt, written
 
 TOKENIZER_S = 30.0
 SLOW_S = 5.0
@@ -63,9 +63,9 @@ class Ruler:
             self.scale = Scale(a_word, few - a_word * TRIAL_WORDS[0], known=True)
 
     async def _cost(self, number: int) -> int | None:
-        text = written(self.next_seed(), number, "")
+        text = written(self.next_seed(), number, max(STYLES, key=len))
         trace = await self.streams.trace(self.endpoint, completion(self.engine, text, 1), TRIAL_S)
-        return None if trace.error else plausible(text, trace.prompt_tokens)
+        return plausible(text, trace.prompt_tokens)  # counted, even where the one token of the answer shows no text
 
 
 async def aside(seed: str, number: int, style: str) -> str:

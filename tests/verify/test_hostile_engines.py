@@ -130,6 +130,25 @@ async def test_without_a_tokenizer_prompts_are_as_long_as_claimed(tokenizer: Any
     assert time.monotonic() - began < 20.0
 
 
+async def test_a_trial_whose_only_token_shows_no_text_still_counts_its_prompt() -> None:
+    """A token may be half a letter, or a mark of which nothing is shown; a byte a token is the finest tokenizer."""
+
+    async def bytewise(engine: Hostile, asked: Mapping[str, Any], out: asyncio.StreamWriter) -> None:
+        out.write(HEAD)
+        engine.read += (read := len(str(asked["prompt"])))
+        most = int(asked["max_tokens"])
+        for number in range(most):
+            await asyncio.sleep(1 / engine.pace)
+            engine.made += 1
+            out.write(piece("" if most == 1 else " word", "length" if number == most - 1 else None))
+        out.write(usage(read, most) + DONE)
+
+    engine = Hostile(bytewise, missing)
+    (found,) = await measured(engine, DECODE)
+    assert found.dropped == ""
+    assert 900 <= len(engine.bodies[-1]["prompt"]) <= 1000
+
+
 async def test_a_tokenizer_that_counts_otherwise_than_the_engine_has_no_number() -> None:
     """It makes prompts half as long as claimed, and half a prompt is read in half the time."""
     decode, prefill = await measured(Hostile(tokenizer=twice), DECODE, PREFILL)
