@@ -12,6 +12,7 @@ from typing import Any
 from agent.clock import timestamp
 from agent.errors import AgentError
 from agent.plan.model import Plan
+from agent.quantity import counted
 from agent.verify.ask import completion
 from agent.verify.compare import Measured, left_json, row_json, rows_of
 from agent.verify.measure import WARM_TOKENS, WARM_UPS
@@ -95,7 +96,7 @@ def sentence(report: Mapping[str, Any]) -> str:
     ratios = [row["ratio"] for row in report["rows"] if row["ratio"] is not None and row["metric"] != "ttft_ms"]
     if not ratios:
         return "no rate could be held against a claim"
-    return f"rates are {min(ratios):.2f} to {max(ratios):.2f} of what is claimed, over {len(ratios)} points"
+    return f"rates are {min(ratios):.2f} to {max(ratios):.2f} of what is claimed, over {counted(len(ratios), 'point')}"
 
 
 def write_report(folder: Path, report: Mapping[str, Any]) -> None:

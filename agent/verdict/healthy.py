@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agent.quantity import counted
 from agent.verdict.case import Case
 from agent.verdict.figures import rate
 from agent.verdict.model import Judged, Verdict
@@ -20,15 +21,15 @@ def judge(case: Case) -> Verdict:
     pace = rate(case, "generation_tokens")
     speed = f", {pace:.1f} tokens/s" if pace is not None else ""
     excuse = ", compilers are at work" if case.compiling else ""
-    told = f"{running:.0f} requests run, {waiting:.0f} wait{speed}{excuse}; last progress {say(seconds)} ago"
+    work = f"{counted(running, 'request runs', 'requests run')}, {counted(waiting, 'waits', 'wait')}"
+    told = f"{work}{speed}{excuse}; last progress {say(seconds)} ago"
     return Verdict(Judged.BUSY, told, seconds_since_progress=seconds)
 
 
 def blind(case: Case) -> Verdict:
     if case.clients:
-        return Verdict(
-            Judged.BUSY, f"{case.clients} clients are connected; it has no metrics, so this is all that shows"
-        )
+        clients = counted(case.clients, "client is", "clients are")
+        return Verdict(Judged.BUSY, f"{clients} connected; it has no metrics, so this is all that shows")
     unknown = "clients cannot be counted" if case.clients is None else "no client is connected"
     return Verdict(Judged.READY, f"ready; {unknown}, and it has no metrics to tell more")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agent.quantity import counted
 from agent.samples.marks import Gauge, RankMark
 from agent.verdict import cards
 from agent.verdict.case import Case
@@ -95,7 +96,7 @@ def requests(mark: RankMark) -> str:
     running, waiting = mark.last.running or 0.0, mark.last.waiting or 0.0
     if not running and not waiting:
         return "work is held in the cache"
-    return f"{running:.0f} requests run, {waiting:.0f} wait"
+    return f"{counted(running, 'request runs', 'requests run')}, {counted(waiting, 'waits', 'wait')}"
 
 
 def rank(case: Case, name: str) -> str:

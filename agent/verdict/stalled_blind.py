@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agent.quantity import counted
 from agent.verdict import cards, signs
 from agent.verdict.case import Case
 from agent.verdict.kinds import Kind
@@ -65,4 +66,6 @@ def ask_after(case: Case) -> float:
 
 
 def who(case: Case) -> str:
-    return "clients cannot be counted" if case.clients is None else f"{case.clients} clients are connected"
+    if case.clients is None:
+        return "clients cannot be counted"
+    return f"{counted(case.clients, 'client is', 'clients are')} connected"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agent.quantity import counted
 from agent.verdict.case import Case
 from agent.verdict.kinds import Kind
 from agent.verdict.model import Judged, Remedy, Verdict
@@ -43,7 +44,7 @@ def idle(case: Case) -> bool:
 
 def struck(case: Case) -> Verdict:
     canaries = case.marks.canaries
-    waiting = f" while {case.clients} clients are connected" if case.clients else ""
+    waiting = f" while {counted(case.clients, 'client is', 'clients are')} connected" if case.clients else ""
     if canaries.strikes < STRIKES:
         return Verdict(
             Judged.SUSPECT,

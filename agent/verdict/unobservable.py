@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agent.quantity import counted
 from agent.samples.model import Activity, Health, Missed
 from agent.verdict import cards, signs
 from agent.verdict.case import Case
@@ -54,7 +55,7 @@ def loop_silent(case: Case) -> Verdict | None:
         return None
     return Verdict(
         Judged.STALLED,
-        f"its scheduler has not answered for {seconds:.0f} s with {mark.last.work:.0f} requests running",
+        f"its scheduler has not answered for {seconds:.0f} s with {counted(mark.last.work or 0.0, 'request')} running",
         kind=Kind.BUSY,
         remedy=Remedy.RESTART,
         evidence=found,

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 from agent.clock import Instant
 from agent.engines.model import EngineReading
+from agent.quantity import counted
 from agent.samples.model import Connections
 from agent.verdict.case import Case
 from agent.verdict.figures import reading_total
@@ -56,7 +57,7 @@ def alone(case: Case, since: Instant) -> Verdict | None:
     what = "tokens are still made for them" if burning else "they make no progress and hold the cache"
     return Verdict(
         Judged.ZOMBIE,
-        f"{count:.0f} requests have run for {seconds:.0f} s with no client connected; {what}",
+        f"{counted(count, 'request has', 'requests have')} run for {seconds:.0f} s with no client connected; {what}",
         kind=Kind.ZOMBIE_BURNING if burning else Kind.ZOMBIE_HELD,
         remedy=Remedy.ABORT,
         evidence=evidence(case, since),
@@ -70,7 +71,7 @@ def wondering(case: Case, since: Instant, seconds: float) -> Verdict | None:
         return None
     return Verdict(
         Judged.SUSPECT,
-        f"{case.work or 0:.0f} requests run and nobody has been connected for {seconds:.0f} s",
+        f"{counted(case.work or 0, 'request runs', 'requests run')} and nobody has been connected for {seconds:.0f} s",
         kind=Kind.ZOMBIE_BURNING if tokens_made(case, since) else Kind.ZOMBIE_HELD,
         wants_canary=case.may_ask and not asked(case, since),
     )
@@ -144,9 +145,11 @@ def outnumbered(case: Case) -> Verdict | None:
         or case.now - since < case.watch.zombie.value
     ):
         return None
+    held = counted(work, "request runs or waits", "requests run or wait")
+    there = counted(clients, "connection")
     return Verdict(
         Judged.SUSPECT,
-        f"{work:.0f} requests run or wait for {clients} connections: several on one connection, or some lost theirs",
+        f"{held} for {there}: several on one connection, or some lost theirs",
         kind=Kind.ZOMBIE_BURNING if tokens_made(case, since) else Kind.ZOMBIE_HELD,
         figures={"zombie_requests": max(0.0, work - clients)},
     )

@@ -9,6 +9,7 @@ from agent.host.gpu import Gpu
 from agent.host.reading import Reading, value_of
 from agent.plan.model import Plan
 from agent.preflight.checks.gpu_model import alike
+from agent.quantity import counted
 from agent.verify.live import Compared
 
 HOLDING = frozenset({"hw_slowdown", "sw_thermal", "hw_thermal", "hw_power_brake", "board_limit", "reliability"})
@@ -62,7 +63,7 @@ def restart_mends(found: tuple[Cause, ...]) -> bool:
 
 def zombies(signs: Signs) -> Iterator[Cause]:
     if signs.zombies:
-        yield Cause("zombies", f"{signs.zombies:.0f} requests run that nobody waits for")
+        yield Cause("zombies", f"{counted(signs.zombies, 'request runs', 'requests run')} that nobody waits for")
 
 
 def throttling(signs: Signs) -> Iterator[Cause]:

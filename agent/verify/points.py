@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from agent.engines.model import EngineLaunch
 from agent.plan.model import Claim
+from agent.quantity import counted
 
 DECODE_TOKENS = 256
 """Tokens of an answer whose pace is measured: at 60 tok/s four seconds, at 5 tok/s fifty."""
@@ -130,7 +131,7 @@ def beyond(point: Point, reach: Reach) -> str | None:
     if reach.max_model_len is not None and (point.context or 0) > reach.max_model_len:
         return f"the launch's context is {reach.max_model_len:,} tokens"
     if reach.max_num_seqs is not None and point.concurrency > reach.max_num_seqs:
-        return f"the launch runs at most {reach.max_num_seqs} requests at once"
+        return f"the launch runs at most {counted(reach.max_num_seqs, 'request')} at once"
     need = point.concurrency * (point.prompt_tokens + point.max_tokens)
     if reach.kv_tokens is not None and need > reach.kv_tokens:
         return f"it needs {need:,} tokens of KV cache, and there are {reach.kv_tokens:,}"
