@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from pydantic import ValidationError
 
 from agent.plan.model import Claim
+from agent.profile.document import ClaimPoint
 from agent.verify.points import MOST_NAMED, MOST_POINTS, Reach, chosen, points_of
 
 
@@ -100,3 +102,16 @@ def test_of_too_many_points_the_first_are_measured_and_the_rest_is_counted() -> 
     assert others[-1].why == f"{5000 - MOST_POINTS - MOST_NAMED:,} more points are left out"
     (one,), _ = chosen(found, left, ("@5999",))
     assert one.context == 5999
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"value": float("inf")}, {"value": float("nan")}, {"value": -1.0}, {"concurrency": 0}, {"context": -5}],
+    ids=["infinite", "no number", "negative", "nobody", "no context"],
+)
+def test_a_profile_states_no_such_figure(wrong: dict[str, float]) -> None:
+    """A context below one ended the watch over normal traffic, which compares contexts by their logarithms."""
+    right = {"metric": "decode_tok_s", "value": 60.0, "concurrency": 1, "context": 1000, "from": "config.notes"}
+    ClaimPoint.model_validate(right)
+    with pytest.raises(ValidationError):
+        ClaimPoint.model_validate(right | wrong)
