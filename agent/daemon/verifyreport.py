@@ -23,7 +23,7 @@ from agent.verify.points import LeftOut
 class NotKept(AgentError):
     """It was measured, and the report has no place."""
 
-    code = "verify.not_kept"
+    code = "measure.not_kept"
     message = "its report cannot be written: {why}"
 
 

@@ -47,7 +47,7 @@ class Foreign(Exception):
 class NotMeasurable(AgentError):
     """The engine answered no request of a warm-up: no point will be answered either."""
 
-    code = "verify.failed"
+    code = "measure.failed"
     message = "its requests are not answered: {why}"
 
 
