@@ -65,8 +65,6 @@ EXIT_BY_CODE = {
     "recipe.foreign_host": 3,
     "image.incomplete": 3,
     "plan.stored": 1,
-    "verify.failed": 1,
-    "verify.not_kept": 1,
 }
 """An error that the agent answered, by its whole code or by the first word of it → exit code; others are 1."""
 
