@@ -6,8 +6,13 @@ Names are matched as words, the longer before the shorter; a name that is not he
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from functools import cache
+from typing import TypeVar
 
 from agent.host.gpu import ComputeCapability
+
+Known = TypeVar("Known")
 
 _BY_NAME: dict[str, tuple[int, int]] = {
     "GB10": (12, 1),
@@ -63,15 +68,20 @@ _BY_NAME: dict[str, tuple[int, int]] = {
     "P100": (6, 0),
     "P40": (6, 1),
 }
-_PATTERNS = tuple(
-    (re.compile(rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])", re.IGNORECASE), capability)
-    for name, capability in sorted(_BY_NAME.items(), key=lambda item: -len(item[0]))
-)
+
+
+def by_name(name: str, table: Mapping[str, Known]) -> Known | None:
+    """The entry of the longest of the table's names that stands in `name` as a word; None where none does."""
+    found = [known for known in table if pattern(known).search(name)]
+    return table[max(found, key=len)] if found else None
+
+
+@cache
+def pattern(name: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])", re.IGNORECASE)
 
 
 def capability_by_name(name: str) -> ComputeCapability | None:
     """What a card of this product name has (`NVIDIA A100-SXM4-80GB` → 8.0); None for a name that is not known."""
-    for pattern, capability in _PATTERNS:
-        if pattern.search(name):
-            return ComputeCapability(*capability)
-    return None
+    found = by_name(name, _BY_NAME)
+    return ComputeCapability(*found) if found else None

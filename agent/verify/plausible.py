@@ -4,29 +4,39 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from agent.host.known_cards import by_name
+
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """Dense BF16 tensor peak in FLOP/s and memory bandwidth in bytes/s, from NVIDIA's data sheets. `narrow`: how many
-    times the peak is at its narrowest number format that inference uses (FP8 or INT8: 2, FP4: 4)."""
+    """Dense FP16 or BF16 tensor peak in FLOP/s, the higher one, and memory bandwidth in bytes/s, from NVIDIA's data
+    sheets. `narrow`: how many times the peak is at its narrowest number format that inference uses (FP8 or INT8: 2,
+    FP4: 4)."""
 
     flops: float
     bandwidth: float
     narrow: float = 2.0
 
 
-# The CMP 170HX is a GA100 with HBM2e, taken as the A100's full rates, so that it errs on the side of believing.
+# Where cards of one name differ, the fastest counts, so that it errs on the side of believing: GH200 with HBM3e, the
+# CMP 170HX (a GA100 with HBM2e) with the A100's full rates, GeForce cards with sums in FP16, which llama.cpp asks for
+# (twice their rate with sums in FP32).
 CARDS: dict[str, Card] = {
+    "B200": Card(2250e12, 8.0e12, narrow=4.0),
+    "GB200": Card(2500e12, 8.0e12, narrow=4.0),
+    "GB10": Card(125e12, 0.273e12, narrow=4.0),
     "H200": Card(989e12, 4.8e12),
+    "GH200": Card(989e12, 4.9e12),
     "H100": Card(989e12, 3.35e12),
+    "H100 NVL": Card(989e12, 3.94e12),
     "A100": Card(312e12, 2.04e12),
     "CMP 170HX": Card(312e12, 2.04e12),
     "L40S": Card(362e12, 0.864e12),
     "RTX PRO 6000": Card(503e12, 1.79e12, narrow=4.0),
-    "RTX 4090": Card(165e12, 1.01e12),
-    "RTX 3090": Card(71e12, 0.936e12),
-    "GB10": Card(125e12, 0.273e12, narrow=4.0),
-    "B200": Card(2250e12, 8.0e12, narrow=4.0),
+    "RTX 5090": Card(419e12, 1.79e12, narrow=4.0),
+    "RTX 4090": Card(330e12, 1.01e12),
+    "RTX 3090": Card(142e12, 0.936e12),
+    "RTX 3090 Ti": Card(160e12, 1.01e12),
 }
 WIDE_BITS = 16.0
 
@@ -87,7 +97,7 @@ ERROR = "a measuring error"
 
 def limits_of(names: tuple[str, ...], model: Model) -> Limits:
     """By the product names of the deployment's cards; one that is not known leaves the limits open."""
-    found = [next((card for known, card in CARDS.items() if known in name), None) for name in names]
+    found = [by_name(name, CARDS) for name in names]
     cards = [card for card in found if card is not None]
     missing = [] if model.active_parameters is not None else [model.why_unknown or "the model's active parameters"]
     if not names:

@@ -69,6 +69,23 @@ def test_narrow_numbers_are_computed_faster(card: str, bits: float | None, facto
     assert found == pytest.approx(factor * wide)
 
 
+@pytest.mark.parametrize(
+    ("card", "bandwidth"),
+    [
+        ("NVIDIA H100 80GB HBM3", 3.35e12),
+        ("NVIDIA H100 NVL", 3.94e12),
+        ("NVIDIA GH200 480GB", 4.9e12),
+        ("NVIDIA GeForce RTX 3090", 0.936e12),
+        ("NVIDIA GeForce RTX 3090 Ti", 1.01e12),
+        ("NVIDIA A1000 Laptop GPU", None),
+        ("NVIDIA RTX 40900", None),
+    ],
+)
+def test_a_card_is_known_by_the_longest_name_that_stands_in_its_own(card: str, bandwidth: float | None) -> None:
+    """A faster card that is called like a slower one would have its true rates called measuring errors."""
+    assert limits_of((card,), Model(8e9, bits=16.0)).bandwidth == bandwidth
+
+
 def test_one_request_decodes_no_faster_than_its_weights_are_read() -> None:
     """8e9 parameters of 16 bits are 16 GB a token: 127.5 tok/s of 2.04 TB/s, twice that for two requests."""
     limits = limits_of(("NVIDIA A100-SXM4-80GB",), Model(8e9, bits=16.0))
