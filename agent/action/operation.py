@@ -37,9 +37,9 @@ class Operation:
 
 
 def followed(operation: Operation) -> bool:
-    """Whether others write down how it stands. A verification does itself: an older word, read before its last one and
-    written after it, would keep it running for ever."""
-    return operation.kind != VERIFY
+    """Whether others write down how it stands. Verifications and drills do themselves: an older word, read before the
+    last one and written after it, would keep them running for ever."""
+    return operation.kind not in (VERIFY, DRILL)
 
 
 def follow(operation: Operation, record: Deployment | None, now: float) -> Operation:

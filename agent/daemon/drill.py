@@ -13,7 +13,7 @@ import structlog
 from agent.action import commands
 from agent.action.drills import Drill, Mark, core_of, marks_of, outcome
 from agent.action.operation import DRILL, RESTART, Operation, end, fail
-from agent.action.record import State, Supervision
+from agent.action.record import Desired, State, Supervision
 from agent.action.store import Store
 from agent.clock import Clock
 from agent.container.port import ContainerView
@@ -133,7 +133,8 @@ class Drills:
             if ended is not None:
                 await self._save(fail(one.operation, ended, self._now()), one)
         except asyncio.CancelledError:
-            await self._save(fail(one.operation, "it was cancelled; what it stopped goes on", self._now()), one)
+            cancelled = fail(one.operation, "it was cancelled; what it stopped goes on", self._now())
+            await asyncio.shield(self._save(cancelled, one))  # its last word is said, however often it is cancelled
             raise
         finally:
             self._heal(one)
@@ -145,6 +146,7 @@ class Drills:
         async with asyncio.timeout(LONGEST_S), self._with.fleet.changes() as changed:
             await self._make(one)
             while (ended := outcome(one.drill, await self._tell(one))) is None:
+                self._must_go_on(one)
                 await self._look(one)
                 await changed(LOOK_S)
             failed = ended.startswith("failed: ")
@@ -217,12 +219,20 @@ class Drills:
         try:
             async with asyncio.timeout(patience), self._with.fleet.changes() as changed:
                 while not true():
+                    self._must_go_on(one)
                     await self._tell(one)
                     self._with.fleet.wake(one.operation.slug)
                     await changed(LOOK_S)
         except TimeoutError as error:
             why = f"within {patience:.0f} s the engine did not say that the request runs"
             raise NotDrilled(slug=one.operation.slug, kind=one.drill.value, why=why) from error
+
+    def _must_go_on(self, one: Rehearsal) -> None:
+        """Raises NotDrilled where a person ended what it rehearses on: nothing would ever come of it."""
+        wanted = one.loop.record.desired
+        if one.loop.gone or wanted is not Desired.RUNNING:
+            why = f"it was {'removed' if one.loop.gone else f'asked to be {wanted.value}'} meanwhile"
+            raise NotDrilled(slug=one.operation.slug, kind=one.drill.value, why=why)
 
     async def _look(self, one: Rehearsal) -> None:
         """A zombie that the engine does not make is an answer, too."""

@@ -91,6 +91,24 @@ def test_a_drill_that_is_cancelled_heals_what_it_stopped(rig: Rig) -> None:
     assert rig.status("cancelled")["generation"] == 1
 
 
+@pytest.mark.parametrize(("wish", "why"), [("stop", "asked to be stopped"), ("remove", "removed")])
+def test_a_drill_ends_when_its_engine_is_taken_away(rig: Rig, wish: str, why: str) -> None:
+    """Nothing would ever come of it, and no other drill could begin."""
+    port = deployed(rig, "taken")
+    command = [PROGRAMS / "agentctl", "drill", "stall", "taken"]
+    child = subprocess.Popen(command, env=rig.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        (core,) = traffic.cores(port)
+        letter = Path(f"/proc/{core}/stat")
+        wait_for(lambda: letter.read_text().rpartition(") ")[2][0] == "T", "the core to be stopped")
+        rig.ok(wish, "taken", timeout=60)
+        assert child.wait(30) == 1
+    finally:
+        child.kill()
+        trouble = child.communicate()[1]
+    assert why in trouble
+
+
 def test_only_what_is_marked_as_expendable_is_harmed(rig: Rig) -> None:
     deployed(rig, "precious", expendable=False)
     said = rig.ctl("drill", "crash", "precious")
