@@ -18,6 +18,8 @@ NO_ROOM = (
 )
 
 # colours, and whatever else a terminal would take for an order
+_STDERR = "\x1b[91m"
+"""How the classic builder begins what came on standard error."""
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
@@ -31,10 +33,13 @@ class Following:
         self._at = BuildEvent(0, 0)
         self._cached: set[int] = set()
         self._tail: deque[str] = deque(maxlen=TAIL)
+        self._complaint = ""
+        """The last line on standard error, whose place among the others nobody knows: two pipes have no order."""
 
     def note(self, event: BuildEvent) -> None:
         if event.instruction != self._at.instruction:
             self._tail.clear()
+            self._complaint = ""
             self._at = event
         if event.cached:
             self._cached.add(event.instruction)
@@ -42,6 +47,8 @@ class Following:
         text = _ESCAPES.sub("", event.output).replace("\r", "\n")
         lines = [line.rstrip()[:WIDTH] for line in text.splitlines() if line.strip()]
         self._tail.extend(lines)
+        if lines and _STDERR in event.output:
+            self._complaint = lines[-1]
         last = f": {lines[-1]}" if lines else ""
         ratio = (event.instruction - 1) / event.of if event.of else None
         stage = f"building {self._plan.reference}, {self.step()}"
@@ -64,5 +71,6 @@ class Following:
         """The failing step with the tail of its output."""
         tail = list(self._tail)
         advice = NO_ROOM if "no space left" in " ".join([why, *tail]).lower() else None
-        said = f"{why}; its last line: {tail[-1]}" if tail else why
+        last = self._complaint or (tail[-1] if tail else "")
+        said = f"{why}; its last line: {last}" if last else why
         return BuildFailed(reference=self._plan.reference, step=self.step(), why=said, advice=advice, output=tail)

@@ -162,17 +162,33 @@ WITHIN = [
 ]
 
 
-@pytest.mark.parametrize("size", [199_000, MEGABYTE])
+LARGEST = 199_000
+"""Letters, below what is refused unread."""
+TIMES_PLAIN = 3
+
+
+@pytest.fixture(scope="module")
+def plain() -> float:
+    """Processor time of reading as many plain words, on this machine as it is now (0.6 s on a quiet one)."""
+    return processor_time("docker run img " + "a " * (LARGEST // 2))
+
+
+@pytest.mark.parametrize("size", [LARGEST, MEGABYTE])
 @pytest.mark.parametrize("unit", HEAVY, ids=[repr(unit) for unit in HEAVY])
-def test_a_megabyte_costs_no_second(unit: str, size: int) -> None:
-    """Any text of a megabyte is read or refused within a second of this process's own time."""
-    context = Context({"A": "x y " * 50, "B": "b"}, {"x": "y"}, "/w")
+def test_no_text_costs_much_more_than_plain_words(unit: str, size: int, plain: float) -> None:
+    """It is read or refused by one walk over the text: what grows faster would cost a hundred times that."""
     for form in WITHIN:
         text = form.format((unit * (size // len(unit) + 1))[:size])
-        for read in (read_shell, read_compose):
-            started = time.process_time()
-            try:
-                read(text, context)
-            except AgentError as error:
-                assert error.text  # noqa: PT017 - any refusal has words
-            assert time.process_time() - started < 1.0
+        assert processor_time(text) < TIMES_PLAIN * plain
+
+
+def processor_time(text: str) -> float:
+    """Of this process, in seconds, for both readers."""
+    context = Context({"A": "x y " * 50, "B": "b"}, {"x": "y"}, "/w")
+    started = time.process_time()
+    for read in (read_shell, read_compose):
+        try:
+            read(text, context)
+        except AgentError as error:
+            assert error.text  # noqa: PT017 - any refusal has words
+    return time.process_time() - started

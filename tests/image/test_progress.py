@@ -8,6 +8,10 @@ import pytest
 
 from agent.clock import Instant
 from agent.container.port import PullProgress
+from agent.image.buildplan import BuildPlan
+from agent.image.dockerfile import Dockerfile
+from agent.image.follow import Following
+from agent.image.port import BuildEvent
 from agent.image.progress import Pace, describe
 from agent.image.steady import Steady
 from tests.image.plans import Heard, progress
@@ -80,3 +84,22 @@ async def test_what_goes_on_is_said_at_a_steady_pace() -> None:
     steady.flush()
     steady.flush()
     assert heard.texts == ["a 1", "b 1", "note", "note", "a 3", "a 5", "a 6"]
+
+
+@pytest.mark.parametrize(
+    ("said", "last"),
+    [
+        (("looking\n", "\x1b[91mno match\n\x1b[0m"), "no match"),
+        (("\x1b[91mno match\n\x1b[0m", "looking\n"), "no match"),
+        (("looking\n", "still looking\n"), "still looking"),
+        ((), None),
+    ],
+    ids=["in order", "in the other order", "nothing on standard error", "nothing at all"],
+)
+def test_the_reason_is_looked_for_on_standard_error(said: tuple[str, ...], last: str | None) -> None:
+    """Two pipes have no order between them, and what a step prints along the way is no reason."""
+    following = Following(BuildPlan("s", "x:1", "base:1", {}, ()), Dockerfile("", (), {}, ()), Heard())
+    for output in said:
+        following.note(BuildEvent(1, 1, output))
+    text = following.failure("it failed").text
+    assert text.endswith(f"its last line: {last}" if last else "it failed")
