@@ -15,6 +15,7 @@ import docker
 import requests
 from docker.errors import create_api_error_from_http_exception
 from docker.transport import UnixHTTPAdapter
+from docker.transport.unixconn import UnixHTTPConnectionPool
 from docker.types import CancellableStream
 
 from agent.adapters.docker_errors import FOREIGN, DockerRejected, DockerUnreachable, is_negotiation, translate
@@ -32,6 +33,17 @@ FULL = 2_000
 """Items that a stream reads ahead of its reader."""
 
 
+class Pool(UnixHTTPConnectionPool):
+    """Connections to the Engine's socket that are used again."""
+
+    def _get_conn(self, timeout: float | None = None) -> Any:
+        """A stream that was cancelled from another thread may leave its connection here with its socket closed, which
+        urllib3 takes for a reason to fail; it is thrown away, as one that the Engine closed is."""
+        while True:
+            with suppress(ValueError):  # of a poll on a closed socket; that connection has left the pool
+                return super()._get_conn(timeout)
+
+
 class OnePool(UnixHTTPAdapter):
     """All requests share the connections of one pool.
 
@@ -40,7 +52,12 @@ class OnePool(UnixHTTPAdapter):
     """
 
     def get_connection(self, url: str | bytes, proxies: Any = None) -> Any:
-        return super().get_connection(self.socket_path, proxies)
+        with self.pools.lock:
+            pool = self.pools.get(self.socket_path)
+            if pool is None:
+                pool = Pool(self.socket_path, self.socket_path, self.timeout, maxsize=self.max_pool_size)
+                self.pools[self.socket_path] = pool
+            return pool
 
 
 class Calls:
