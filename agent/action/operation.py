@@ -114,5 +114,7 @@ def end(operation: Operation, now: float) -> Operation:
 
 def fail(operation: Operation, why: str, now: float, code: str = "operation.failed") -> Operation:
     """Failed for a reason; a refusal brings its own error object instead."""
-    error = {"code": code, "message": f"cannot {operation.kind} {operation.slug}: {why}", "hint": "", "details": {}}
+    said = f"cannot {operation.kind} {operation.slug}: {why}"
+    hint = f"agentctl events {operation.slug} tells what happened"
+    error = {"code": code, "message": said, "hint": hint, "details": {}}
     return replace(operation, state="failed", ended=now, error=error)

@@ -15,7 +15,6 @@ import docker
 import requests
 from docker.errors import create_api_error_from_http_exception
 from docker.transport import UnixHTTPAdapter
-from docker.transport.unixconn import UnixHTTPConnectionPool
 from docker.types import CancellableStream
 
 from agent.adapters.docker_errors import FOREIGN, DockerRejected, DockerUnreachable, is_negotiation, translate
@@ -33,15 +32,8 @@ FULL = 2_000
 """Items that a stream reads ahead of its reader."""
 
 
-class Pool(UnixHTTPConnectionPool):
-    """Connections to the Engine's socket that are used again."""
-
-    def _get_conn(self, timeout: float | None = None) -> Any:
-        """A stream that was cancelled from another thread may leave its connection here with its socket closed, which
-        urllib3 takes for a reason to fail; it is thrown away, as one that the Engine closed is."""
-        while True:
-            with suppress(ValueError):  # of a poll on a closed socket; that connection has left the pool
-                return super()._get_conn(timeout)
+OWN = {"Connection": "close"}
+"""A request whose connection nobody uses after it."""
 
 
 class OnePool(UnixHTTPAdapter):
@@ -52,12 +44,7 @@ class OnePool(UnixHTTPAdapter):
     """
 
     def get_connection(self, url: str | bytes, proxies: Any = None) -> Any:
-        with self.pools.lock:
-            pool = self.pools.get(self.socket_path)
-            if pool is None:
-                pool = Pool(self.socket_path, self.socket_path, self.timeout, maxsize=self.max_pool_size)
-                self.pools[self.socket_path] = pool
-            return pool
+        return super().get_connection(self.socket_path, proxies)
 
 
 class Calls:
@@ -111,16 +98,22 @@ class Calls:
             client.close()
 
     def get(self, path: str, params: dict[str, Any], silence: float) -> requests.Response:
-        """Blocks. A streamed answer whose every read ends after `silence` seconds. Raises APIError."""
+        """Blocks. A streamed answer whose every read ends after `silence` seconds. Raises APIError.
+
+        Its connection is its own: a stream is ended by shutting its socket down from another thread, and whole answers
+        give their connections back to the pool by themselves, so that would hit the next call.
+        """
         client = self.client()
         url = f"{client.base_url}/v{client.api_version}{path}"
-        return _answered(client.get(url, params=params, stream=True, timeout=(self.socket_s, silence)))
+        wait = (self.socket_s, silence)
+        return _answered(client.get(url, params=params, headers=OWN, stream=True, timeout=wait))
 
     def post(self, path: str, params: dict[str, Any], headers: dict[str, str], silence: float) -> requests.Response:
         """Blocks. As `get`."""
         client = self.client()
         url = f"{client.base_url}/v{client.api_version}{path}"
-        answer = client.post(url, params=params, headers=headers, stream=True, timeout=(self.socket_s, silence))
+        wait = (self.socket_s, silence)
+        answer = client.post(url, params=params, headers=headers | OWN, stream=True, timeout=wait)
         return _answered(answer)
 
     def _knock(self, path: str) -> None:

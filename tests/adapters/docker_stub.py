@@ -52,23 +52,26 @@ class StubEngine:
         try:
             while line := await reader.readline():
                 method, target, _ = line.decode().split(" ", 2)
-                await self._body(reader)
+                closes = await self._body(reader)
                 self.asked.append(f"{method} {unquote(target)}")
                 answer = self._answer(method, urlsplit(target).path)
-                if not await _give(writer, answer):
+                if not await _give(writer, answer, closes) or closes:
                     return
         except ConnectionError:
             return
         finally:
             writer.close()
 
-    async def _body(self, reader: asyncio.StreamReader) -> None:
-        length = 0
+    async def _body(self, reader: asyncio.StreamReader) -> bool:
+        """Whether the client asks for the end of the connection, which an Engine grants and says."""
+        length, closes = 0, False
         while (line := await reader.readline()).strip():
             name, _, value = line.decode().partition(":")
             if name.lower() == "content-length":
                 length = int(value)
+            closes = closes or (name.lower(), value.strip().lower()) == ("connection", "close")
         await reader.readexactly(length)
+        return closes
 
     def _answer(self, method: str, path: str) -> Answer:
         parts = path.split("/")
@@ -77,14 +80,15 @@ class StubEngine:
         return answer() if callable(answer) and not isinstance(answer, type) else answer
 
 
-async def _give(writer: asyncio.StreamWriter, answer: Answer) -> bool:
+async def _give(writer: asyncio.StreamWriter, answer: Answer, closes: bool) -> bool:
     """Whether the connection lives on."""
+    end = "Connection: close\r\n" if closes else ""
     if answer is Hang:
         await asyncio.sleep(3600)
     if answer is Drop:
         return False
     if isinstance(answer, Chunks):
-        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        writer.write(f"HTTP/1.1 200 OK\r\n{end}Transfer-Encoding: chunked\r\n\r\n".encode())
         for piece in answer.pieces:
             writer.write(b"%x\r\n%b\r\n" % (len(piece), piece))
         await writer.drain()
@@ -97,7 +101,8 @@ async def _give(writer: asyncio.StreamWriter, answer: Answer) -> bool:
         status, document = answer
         body = b"" if document is None else json.dumps(document).encode()
         phrase = HTTPStatus(status).phrase
-        head = f"HTTP/1.1 {status} {phrase}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        kind = "Content-Type: application/json\r\n"
+        head = f"HTTP/1.1 {status} {phrase}\r\n{end}{kind}Content-Length: {len(body)}\r\n\r\n"
         writer.write(head.encode() + body)
     await writer.drain()
     return True

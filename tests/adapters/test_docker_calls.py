@@ -1,20 +1,29 @@
-"""The connections to an Engine that are used again."""
+"""The connections to an Engine that are used again, and those that are not."""
 
 from __future__ import annotations
 
-import socket
+import asyncio
+from pathlib import Path
 from typing import Any
 
-from agent.adapters.docker_calls import Pool
+from agent.adapters.docker_calls import Calls
+from tests.adapters.docker_stub import Chunks, serving
 
 
-def test_a_connection_whose_socket_was_closed_is_thrown_away() -> None:
-    """As a cancelled stream may leave it: the next call asked a closed socket, and broke with an error of nobody's."""
-    pool = Pool("/nowhere", "/nowhere", maxsize=2)
-    for _ in range(2):
-        left: Any = pool._new_conn()
-        left.sock = socket.socket(socket.AF_UNIX)
-        left.sock.close()
-        pool._put_conn(left)
-    fresh = pool._get_conn()
-    assert fresh.sock is None
+async def test_the_cut_of_a_stream_that_has_just_ended_hits_no_other_call(tmp_path: Path) -> None:
+    """Its last message is an error: the reader leaves at once, while its thread is about to give the socket back."""
+    answers: dict[str, Any] = {"GET /events": Chunks((b"{}",)), "GET /info": (200, {"Name": "here"})}
+    async with serving(tmp_path, answers) as stub:
+        calls = Calls(stub.host, 5.0)
+
+        def ended() -> None:
+            response = calls.get("/events", {}, 5.0)
+            raw: Any = response.raw
+            sock = raw._fp.fp.raw._sock  # as the cut finds it, the moment before the answer is whole
+            assert response.content == b"{}"
+            sock.close()
+
+        await asyncio.to_thread(ended)
+        facts = await calls.run("ask", lambda client: client.info())
+        assert facts["Name"] == "here"
+        calls.close()
