@@ -8,6 +8,7 @@ named and left alone.
 from __future__ import annotations
 
 from agent.engines.model import EngineReading
+from agent.quantity import counted
 from agent.samples.model import Sample
 from agent.verdict.case import Case
 from agent.verdict.kinds import Kind
@@ -25,8 +26,8 @@ def judge(case: Case) -> Verdict | None:
         return None
     return Verdict(
         Judged.SUSPECT,
-        f"0 requests run, {waiting[-1]:.0f} wait and are not taken while the engine answers others: they need more KV "
-        "cache than it has; a restart does not help, their clients have to give up",
+        f"0 requests run, {counted(waiting[-1], 'waits and is', 'wait and are')} not taken while the engine answers "
+        "others: this needs more KV cache than it has; a restart does not help, the clients have to give up",
         kind=Kind.UNADMITTED,
         seconds_since_progress=max(0.0, case.now - token),
     )

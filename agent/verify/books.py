@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from agent import quantity
 from agent.engines.model import EngineReading
 from agent.verify.trace import Trace
 
@@ -52,7 +53,7 @@ def settled(before: Seen, now: Seen, spent: Seen) -> bool:
 def others(before: Seen, now: Seen, spent: Seen) -> str:
     """Why it is not true that these requests were alone; empty where nothing says so."""
     if now.work:
-        return f"{now.work:g} requests ran on when the measured ones had ended"
+        return f"{quantity.counted(now.work, 'request')} ran on when the measured ones had ended"
     for what, (found, meant) in counted(before, now, spent).items():
         if found < 0:
             return "the engine's counters began anew"

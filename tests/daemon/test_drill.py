@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -73,39 +74,45 @@ def test_a_start_that_is_only_slow_is_left_alone(rig: Rig) -> None:
     assert rig.incidents("slow") == []
 
 
-def test_a_drill_that_is_cancelled_heals_what_it_stopped(rig: Rig) -> None:
-    """Ctrl-C: the core goes on, and no client is left behind."""
-    port = deployed(rig, "cancelled")
-    command = [PROGRAMS / "agentctl", "drill", "stall", "cancelled"]
+@contextmanager
+def stalling(rig: Rig, slug: str) -> Iterator[tuple[subprocess.Popen[str], Path]]:
+    """A drill whose core is stopped by now, and that core's /proc/…/stat."""
+    port = deployed(rig, slug)
+    command = [PROGRAMS / "agentctl", "drill", "stall", slug]
     child = subprocess.Popen(command, env=rig.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         (core,) = traffic.cores(port)
         letter = Path(f"/proc/{core}/stat")
-        wait_for(lambda: letter.read_text().rpartition(") ")[2][0] == "T", "the core to be stopped")
-        child.send_signal(signal.SIGINT)
-        assert child.wait(20) == 130
+        wait_for(lambda: stopped(letter), "the core to be stopped")
+        yield child, letter
     finally:
         child.kill()
-        child.communicate()
-    assert letter.read_text().rpartition(") ")[2][0] != "T"
+        child.wait()
+        for pipe in (child.stdout, child.stderr):
+            if pipe is not None:
+                pipe.close()
+
+
+def stopped(letter: Path) -> bool:
+    return letter.read_text().rpartition(") ")[2][0] == "T"
+
+
+def test_a_drill_that_is_cancelled_heals_what_it_stopped(rig: Rig) -> None:
+    """Ctrl-C: the core goes on, and no client is left behind."""
+    with stalling(rig, "cancelled") as (child, letter):
+        child.send_signal(signal.SIGINT)
+        assert child.wait(20) == 130
+    assert not stopped(letter)
     assert rig.status("cancelled")["generation"] == 1
 
 
 @pytest.mark.parametrize(("wish", "why"), [("stop", "asked to be stopped"), ("remove", "removed")])
 def test_a_drill_ends_when_its_engine_is_taken_away(rig: Rig, wish: str, why: str) -> None:
     """Nothing would ever come of it, and no other drill could begin."""
-    port = deployed(rig, "taken")
-    command = [PROGRAMS / "agentctl", "drill", "stall", "taken"]
-    child = subprocess.Popen(command, env=rig.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    try:
-        (core,) = traffic.cores(port)
-        letter = Path(f"/proc/{core}/stat")
-        wait_for(lambda: letter.read_text().rpartition(") ")[2][0] == "T", "the core to be stopped")
+    with stalling(rig, "taken") as (child, _):
         rig.ok(wish, "taken", timeout=60)
-        assert child.wait(30) == 1
-    finally:
-        child.kill()
-        trouble = child.communicate()[1]
+        trouble = child.communicate(timeout=30)[1]
+    assert child.returncode == 1
     assert why in trouble
 
 

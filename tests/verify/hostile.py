@@ -40,18 +40,25 @@ def answer(status: str, body: bytes, *headers: str) -> bytes:
     return "\r\n".join(lines).encode() + body
 
 
-async def honest(engine: Hostile, asked: Mapping[str, Any], out: asyncio.StreamWriter) -> None:
-    """A token a piece at `engine.pace`, counted at the end, ended as OpenAI's API ends."""
-    out.write(HEAD)
-    prompt, most = tokens_of(str(asked["prompt"])), int(asked["max_tokens"])
-    engine.read += prompt
-    await asyncio.sleep(prompt / engine.prefill)
-    for number in range(most):
-        await asyncio.sleep(1 / engine.pace)
-        engine.made += 1
-        out.write(piece(" word", "length" if number == most - 1 else None))
-        await out.drain()
-    out.write(usage(prompt, most) + DONE)
+def counting(prompt: float = 1.0, made: float = 1.0, **more: Any) -> Any:
+    """A token a piece at the engine's pace, ended as OpenAI's API ends, and so many times of the work told as done."""
+
+    async def script(engine: Hostile, asked: Mapping[str, Any], out: asyncio.StreamWriter) -> None:
+        out.write(HEAD)
+        read, most = tokens_of(str(asked["prompt"])), int(asked["max_tokens"])
+        engine.read += read
+        await asyncio.sleep(read / engine.prefill)
+        for number in range(most):
+            await asyncio.sleep(1 / engine.pace)
+            engine.made += 1
+            out.write(piece(" word", "length" if number == most - 1 else None))
+            await out.drain()
+        out.write(usage(int(read * prompt), int(most * made), **more) + DONE)
+
+    return script
+
+
+honest = counting()
 
 
 @dataclass

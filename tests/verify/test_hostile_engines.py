@@ -27,6 +27,7 @@ from tests.verify.hostile import (
     LETTERS,
     Hostile,
     answer,
+    counting,
     honest,
     piece,
     served,
@@ -182,22 +183,6 @@ async def test_prompts_that_nobody_counts_are_of_no_context() -> None:
 
 
 # -- counts and ends -----------------------------------------------------------------------------------------------
-
-
-def counting(prompt: float = 1.0, made: float = 1.0, **more: Any) -> Any:
-    async def script(engine: Hostile, asked: Mapping[str, Any], out: asyncio.StreamWriter) -> None:
-        """Honest work, and so many times of it told."""
-        out.write(HEAD)
-        read, most = tokens_of(str(asked["prompt"])), int(asked["max_tokens"])
-        engine.read += read
-        await asyncio.sleep(read / engine.prefill)
-        for number in range(most):
-            await asyncio.sleep(1 / engine.pace)
-            engine.made += 1
-            out.write(piece(" word", "length" if number == most - 1 else None))
-        out.write(usage(int(read * prompt), int(most * made), **more) + DONE)
-
-    return script
 
 
 @pytest.mark.parametrize(
