@@ -13,21 +13,9 @@ from tests.e2e.rig import Rig, wait_for
 from tests.lab import images
 from tests.lab.children import free_port
 from tests.lab.engine import Engine
+from tests.lab.procs import descendants, ended
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(120)]
-
-
-def children(pid: int) -> list[int]:
-    """All descendants of a process."""
-    found = [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    return [*found, *(one for child in found for one in children(child))]
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] not in "ZX"
-    except OSError:
-        return False
 
 
 def test_workers_in_the_hosts_pid_namespace_are_ended_before_the_next_start(lab_engine: Engine, tmp_path: Path) -> None:
@@ -42,11 +30,11 @@ def test_workers_in_the_hosts_pid_namespace_are_ended_before_the_next_start(lab_
         rig.publish(document, recipes.profile())
         rig.ok("deploy", "pids", "--yes", "-q", "--wait=40")
         server = int(lab_engine.docker("inspect", "--format", "{{.State.Pid}}", "pids"))
-        crew = children(server)
+        crew = descendants(server)
         assert crew
         os.kill(server, signal.SIGKILL)
         rig.until("pids", "ready", generation=2, within=60)
-        wait_for(lambda: not any(alive(pid) for pid in crew), "the old workers to be gone")
+        wait_for(lambda: all(ended(pid) for pid in crew), "the old workers to be gone")
         assert rig.status("pids")["restarts"] == 1
     finally:
         rig.close()

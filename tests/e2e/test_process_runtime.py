@@ -17,31 +17,19 @@ from tests.e2e.rig import Rig, deployed, running, wait_for
 from tests.lab.children import free_port
 from tests.lab.nvml.hosts import cmp170hx
 from tests.lab.nvml.standin import StandIn
+from tests.lab.procs import descendants, ended, state
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
 
-def state_of(pid: int) -> str:
-    """The letter of a process's state; empty for one that is gone."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0]
-    except OSError:
-        return ""
-
-
 def gone(pids: list[int]) -> bool:
-    return all(state_of(pid) in ("", "Z", "X") for pid in pids)
+    return all(ended(pid) for pid in pids)
 
 
 def tree(port: int) -> list[int]:
     """The engine's processes: its server, its cores, their workers."""
     server = traffic.server(port)
-    found, fresh = [server], [server]
-    while fresh:
-        listing = [Path(f"/proc/{pid}/task/{pid}/children") for pid in fresh]
-        fresh = [int(word) for path in listing if path.is_file() for word in path.read_text().split()]
-        found += fresh
-    return found
+    return [server, *descendants(server)]
 
 
 def test_a_stall_is_found_kept_as_evidence_and_restarted(process_rig: Rig) -> None:
@@ -122,7 +110,7 @@ def test_an_exit_with_0_and_a_process_that_nobody_reaps_are_exits(process_rig: R
     os.kill(wrapper, signal.SIGSTOP)
     try:
         os.kill(server, signal.SIGKILL)
-        wait_for(lambda: state_of(server) == "Z", "the engine to be a zombie process")
+        wait_for(lambda: state(server) == "Z", "the engine to be a zombie process")
         process_rig.until_status(slug, lambda one: one["generation"] > 2, "a new generation", within=30)
     finally:
         os.kill(wrapper, signal.SIGCONT)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.lab.procs import name
 from tests.lab.simulator.harness import REFUSED, Simulator, start, stream, until
 
 _LONG = ["--max-model-len", "524288", "--enable-server-load-tracking"]
@@ -254,7 +255,7 @@ def test_counters_can_begin_anew(tmp_path: Path, engine: str) -> None:
 
 def test_a_compiler_works_until_it_is_healed(sim: Simulator) -> None:
     def names() -> set[str]:
-        return {Path(f"/proc/{pid}/comm").read_text().strip() for pid in sim.cores()}
+        return {name(pid) for pid in sim.cores()}
 
     sim.fault("compile")
     assert until(lambda: "ptxas" in names())

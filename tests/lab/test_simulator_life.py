@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.lab.procs import children, ended
 from tests.lab.simulator.harness import REFUSED, Simulator, free_port, start, until
 
 
@@ -21,19 +22,6 @@ def listed(pid: int) -> tuple[str, str, int]:
     resident = re.search(r"VmRSS:\s+(\d+)", (folder / "status").read_text())
     line = (folder / "cmdline").read_bytes().strip(b"\0").decode()
     return (folder / "comm").read_text().strip(), line, int(resident[1]) if resident else 0
-
-
-def children(pid: int) -> list[int]:
-    """Pids of a process's children."""
-    return [int(p) for p in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
-def gone(pid: int) -> bool:
-    """Whether a process has ended (a child of a dead parent may wait for init to take it away)."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except FileNotFoundError:
-        return True
 
 
 def test_the_port_refuses_until_ready_and_the_log_shows_the_pace(tmp_path: Path) -> None:
@@ -166,11 +154,11 @@ def test_a_killed_server_leaves_orphans_and_a_free_port(tmp_path: Path) -> None:
         sim.process.kill()
         assert sim.wait() == -9
         assert sim.get("/health")[0] == REFUSED
-        assert [pid for pid in family if gone(pid)] == []
+        assert [pid for pid in family if ended(pid)] == []
         bound = socket.create_server(("0.0.0.0", sim.port))
         bound.close()
         os.kill(core, signal.SIGKILL)
-        assert until(lambda: all(gone(pid) for pid in family))
+        assert until(lambda: all(ended(pid) for pid in family))
         assert "Parent process exited, terminating worker queues" in sim.log()
 
 
@@ -179,7 +167,7 @@ def test_sigterm_on_an_idle_server_ends_it_with_0(tmp_path: Path) -> None:
         (core,) = sim.cores()
         sim.process.terminate()
         assert sim.wait(2) == 0
-        assert gone(core)
+        assert ended(core)
 
 
 def test_sigterm_never_ends_a_server_whose_client_holds_on(tmp_path: Path) -> None:
@@ -228,7 +216,7 @@ def test_a_lost_rank_ends_all_ranks_with_1(tmp_path: Path) -> None:
         assert sim.get("/health")[0] == 200
         assert until(lambda: sim.get("/health")[0] == REFUSED)
         assert sim.wait() == 1
-        assert gone(first)
+        assert ended(first)
 
 
 def lines(sim: Simulator) -> list[str]:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.lab.procs import states
 from tests.lab.simulator import llamacpp_flags
 from tests.lab.simulator.harness import Simulator, free_port, start, until
 
@@ -112,14 +113,9 @@ def test_what_has_no_slot_is_deferred(server: Simulator) -> None:
         assert server.get("/health")[0] == 200
 
 
-def letters(pid: int) -> set[str]:
-    """The states of its threads."""
-    return {stat.read_text().rpartition(") ")[2][0] for stat in Path(f"/proc/{pid}/task").glob("*/stat")}
-
-
 def test_a_stopped_server_is_connected_to_and_says_nothing(server: Simulator) -> None:
     os.kill(server.process.pid, signal.SIGSTOP)
-    assert until(lambda: letters(server.process.pid) == {"T"})  # each thread stops when it next runs
+    assert until(lambda: states(server.process.pid) == {"T"})  # each thread stops when it next runs
     assert [server.get(path, timeout=0.3) for path in ("/health", "/slots", "/metrics")] == [(0, "")] * 3
     socket.create_connection(("127.0.0.1", server.port), timeout=1).close()
     os.kill(server.process.pid, signal.SIGCONT)

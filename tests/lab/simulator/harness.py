@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.lab.procs import children
+
 _PACKAGE = Path(__file__).resolve().parent
 PROGRAMS = {
     "vllm": ("serve", "sim"),
@@ -86,8 +88,7 @@ class Simulator:
 
     def cores(self) -> list[int]:
         """The pids of its engine cores: its children."""
-        listing = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
-        return [int(pid) for pid in listing.read_text().split()] if listing.exists() else []
+        return children(self.process.pid)
 
     def value(self, name: str, **labels: str) -> float:
         """A series of `name` (vllm:, sglang:, llamacpp:) whose labels include these; NaN where there is none."""
