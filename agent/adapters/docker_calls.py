@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import suppress
 from threading import Thread
-from typing import Any, Generic, TypeVar
+from typing import IO, Any, Generic, TypeVar
 
 import docker
 import requests
@@ -108,12 +108,19 @@ class Calls:
         wait = (self.socket_s, silence)
         return _answered(client.get(url, params=params, headers=OWN, stream=True, timeout=wait))
 
-    def post(self, path: str, params: dict[str, Any], headers: dict[str, str], silence: float) -> requests.Response:
+    def post(
+        self,
+        path: str,
+        params: dict[str, Any],
+        headers: dict[str, str],
+        silence: float,
+        body: IO[bytes] | None = None,
+    ) -> requests.Response:
         """Blocks. As `get`."""
         client = self.client()
         url = f"{client.base_url}/v{client.api_version}{path}"
         wait = (self.socket_s, silence)
-        answer = client.post(url, params=params, headers=headers | OWN, stream=True, timeout=wait)
+        answer = client.post(url, params=params, data=body, headers=headers | OWN, stream=True, timeout=wait)
         return _answered(answer)
 
     def _knock(self, path: str) -> None:
@@ -162,7 +169,7 @@ class Stream(Generic[Item]):
         self._closing = False
 
     def hold(self, response: requests.Response) -> requests.Response:
-        """Called by `read`, in its thread."""
+        """Called by `read`, in its thread, with what `Calls.get` or `Calls.post` gave: a connection of its own."""
         self._response = response
         if self._closing:
             self._cut()

@@ -27,7 +27,7 @@ from typing import IO, Any
 
 import requests
 from docker import APIClient
-from docker.errors import APIError, ImageNotFound, NotFound, create_api_error_from_http_exception
+from docker.errors import APIError, ImageNotFound, NotFound
 
 from agent.adapters.docker_calls import Calls, Stream
 from agent.adapters.docker_errors import FOREIGN, DockerFailed, words_of
@@ -133,23 +133,9 @@ class EngineBuilder:
         self._calls.close()
 
     def _post(self, context: IO[bytes], tag: str) -> requests.Response:
-        client = self._calls.client()
         # the tag is given when everything is finished; containers of steps go, also of one that failed
         params: dict[str, str | int] = {"t": tag, "rm": 1, "forcerm": 1, "cpushares": self._cpu_shares}
-        response = client.post(
-            f"{client.base_url}/v{client.api_version}/build",
-            params=params,
-            data=context,
-            headers={"Content-Type": "application/x-tar"},
-            stream=True,
-            timeout=(self._calls.timeout_s, SILENCE_S),
-        )
-        try:
-            response.raise_for_status()
-        except requests.HTTPError as error:
-            with response:
-                create_api_error_from_http_exception(error)
-        return response
+        return self._calls.post("/build", params, {"Content-Type": "application/x-tar"}, SILENCE_S, context)
 
     def _trouble(self, tag: str, error: BaseException) -> Exception:
         if isinstance(error, APIError) and (error.status_code or 0) < 500:

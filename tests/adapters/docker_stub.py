@@ -37,11 +37,13 @@ VERSION = {"Version": "20.10.24", "ApiVersion": "1.41", "Components": [{"Name": 
 
 @dataclass
 class StubEngine:
-    """`answers` by "METHOD /path" without the version's prefix; `asked` is what came, with the prefix."""
+    """`answers` by "METHOD /path" without the version's prefix; `asked` is what came, with the prefix; `alone` those
+    of it that asked for a connection that ends with them."""
 
     socket: Path
     answers: dict[str, Answer | Callable[[], Answer]] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
+    alone: list[str] = field(default_factory=list)
 
     @property
     def host(self) -> str:
@@ -54,6 +56,8 @@ class StubEngine:
                 method, target, _ = line.decode().split(" ", 2)
                 closes = await self._body(reader)
                 self.asked.append(f"{method} {unquote(target)}")
+                if closes:
+                    self.alone.append(self.asked[-1])
                 answer = self._answer(method, urlsplit(target).path)
                 if not await _give(writer, answer, closes) or closes:
                     return
