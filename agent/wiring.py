@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-from agent.api.desk import Wanted
+from agent.api.wanted import Wanted
 from agent.clock import SystemClock
 from agent.container.port import Runtime
 from agent.errors import AgentError, InvalidInput

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-import structlog
 from docker import APIClient
 from docker.errors import APIError, ImageNotFound
 
@@ -16,12 +15,12 @@ from agent.adapters.docker_errors import DockerGone, DockerRejected, DockerStill
 from agent.adapters.docker_vantage import Vantage
 from agent.container.port import LABEL_RECIPE, ContainerSpec, ContainerView, ImageFacts, RunState
 from agent.launch.api_keys import unknown_keys
+from agent.logger import logger
 
 LOOK_S = 0.1
 """How often it is looked whether a container that is being removed is gone."""
 
 _LIVE = frozenset({RunState.RUNNING, RunState.PAUSED, RunState.RESTARTING})
-_log = structlog.get_logger(__name__)
 
 
 def inspect(client: APIClient, name_or_id: str) -> Mapping[str, Any] | None:
@@ -70,7 +69,7 @@ def create(client: APIClient, spec: ContainerSpec) -> str:
         dict(spec.body), name=spec.name, platform=spec.platform
     )
     for warning in answer.get("Warnings") or ():
-        _log.warning("docker warns at create", container=spec.name, warning=warning)
+        logger().warning("docker warns at create", container=spec.name, warning=warning)
     return str(answer["Id"])
 
 

@@ -16,8 +16,6 @@ from pathlib import Path
 from signal import SIGKILL, Signals
 from typing import Any, TypeVar
 
-import structlog
-
 from agent.adapters import process_follow as following
 from agent.adapters import process_log as engine_log
 from agent.adapters import process_records as records
@@ -51,6 +49,7 @@ from agent.container.port import (
 )
 from agent.container.process_launch import process_launch, process_problems
 from agent.errors import RuntimeTrouble
+from agent.logger import logger
 
 Result = TypeVar("Result")
 
@@ -59,8 +58,6 @@ SETTLED_NS = 1_000_000_000
 """A folder's time may stand still for a kernel's tick while files come: it counts once the folder has been at rest."""
 KILL_ROUNDS = 20
 """KILL is sent again while new members of the tree appear, so often at most."""
-
-_log = structlog.get_logger(__name__)
 
 
 class ProcessRuntime:
@@ -211,7 +208,7 @@ class ProcessRuntime:
             except (Damaged, OSError) as error:
                 if folder.name not in self._damaged:
                     self._damaged.add(folder.name)
-                    _log.warning("process record is not readable", folder=str(folder), why=str(error))
+                    logger().warning("process record is not readable", folder=str(folder), why=str(error))
         return tuple(found)
 
     def _record(self, folder: Path) -> Record:

@@ -4,35 +4,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from agent.action.drills import Drill
 from agent.action.operation import Operation
 from agent.action.store import Event
 from agent.api.caller import Caller
+from agent.api.wanted import Terms, Wanted
 from agent.metrics.board import Board
 from agent.metrics.snapshot import Snapshot
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What a person wants planned or deployed: a slug of the daemon's sources, or a document that the client read."""
-
-    slug: str | None = None
-    document: bytes | None = None
-    source: str = ""
-    """Where the client read the document."""
-    sets: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """On what terms it is deployed: the plan that the person saw, checks to overrule, the deployment to replace."""
-
-    plan_id: str | None = None
-    accepted: tuple[str, ...] = ()
-    replaces: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

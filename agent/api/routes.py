@@ -10,10 +10,11 @@ from aiohttp import web
 
 from agent.action.operation import Operation
 from agent.api import answers
-from agent.api.desk import Desk, Terms, Wanted
+from agent.api.desk import Desk
 from agent.api.endpoint import Endpoints, Listing, Promise, body_of, query_of, reply
 from agent.api.planned import Plan
 from agent.api.shapes import LONGEST_WAIT_S, DeployBody, PlanBody, StateQuery, StepsBody, VerbBody
+from agent.api.wanted import Terms, Wanted
 from agent.errors import NotFound
 from agent.metrics.board import Board
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from agent.api.desk import Wanted
+from agent.api.wanted import Wanted
 from agent.cli.site import settings_of
 from agent.cli.wanted import is_file, read_document, sets_of, whole_path
 from agent.errors import AgentError

@@ -19,7 +19,8 @@ from agent.action.record import Supervision
 from agent.action.seen import Seen
 from agent.action.store import Event, Store
 from agent.api.caller import Caller
-from agent.api.desk import LogRequest, Terms, Wanted
+from agent.api.desk import LogRequest
+from agent.api.wanted import Terms, Wanted
 from agent.clock import Clock
 from agent.container.port import ContainerView, LogLine, Runtime
 from agent.daemon.drill import Drills

@@ -5,15 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Iterator
 
-import structlog
-
+from agent.logger import logger
 from agent.plan.model import Requirement
 from agent.preflight.case import Case
 from agent.preflight.catalogue import CHECKS, ON_REQUEST
 from agent.preflight.check import Answer, Check, unknown
 from agent.preflight.model import Finding
-
-log = structlog.get_logger(__name__)
 
 
 async def run(case: Case, checks: Collection[Check] = CHECKS) -> tuple[Finding, ...]:
@@ -44,8 +41,8 @@ async def ask(check: Check, case: Case) -> Answer | None:
             return await check.look(case) if check.applies(case) else None
     except TimeoutError:
         return unknown(f"no answer within {check.deadline_s:g} s", hint="something hangs: look at `agentctl doctor`")
-    except Exception as error:
-        log.exception("a check failed", check=check.id)
+    except Exception as error:  # noqa: BLE001 - told, with its traceback
+        logger().exception("a check failed", check=check.id)
         return unknown(f"the check itself failed: {type(error).__name__}: {error}", hint="please report this")
 
 
