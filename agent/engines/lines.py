@@ -44,6 +44,7 @@ class Meaning:
     progress: bool = False
     draining: bool = False
     paused: bool | None = None
+    detached: bool = False
 
 
 def starts(phase: Phase, pattern: str, *, jit: bool = False) -> Meaning:
@@ -101,6 +102,7 @@ def event_of(text: str, row: Meaning, match: re.Match[str]) -> LogEvent:
         progress=row.progress,
         draining=row.draining,
         paused=row.paused,
+        detached=row.detached,
     )
 
 
@@ -122,6 +124,11 @@ def ends(pattern: str) -> Meaning:
 def pauses(pattern: str, *, paused: bool) -> Meaning:
     """A row for an engine that was told to stand still, or to go on."""
     return Meaning(re.compile(pattern), paused=paused)
+
+
+def detaches(pattern: str) -> Meaning:
+    """A row for the answer to a request that may run on with no client connected."""
+    return Meaning(re.compile(pattern), detached=True)
 
 
 def is_echo(line: str) -> bool:

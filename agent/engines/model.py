@@ -185,7 +185,8 @@ class LogEvent:
     `phase` and `ratio` (0..1 of that phase) for start-up progress; `failure` for a class of fault; `jit` for compilers
     at work; `hang` for lines that a hung engine writes (shm_broadcast); `progress` for a line that only a turning
     scheduler writes, which is all that an engine without metrics shows; `draining` for one that was told to end;
-    `paused` for one that was told to stand still (True) or to go on (False).
+    `paused` for one that was told to stand still (True) or to go on (False); `detached` for an answered request that
+    may run on by itself, with no client connected.
     """
 
     text: str
@@ -197,6 +198,7 @@ class LogEvent:
     progress: bool = False
     draining: bool = False
     paused: bool | None = None
+    detached: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +256,8 @@ class Traits:
     """A request may name the data-parallel rank that is to answer it."""
     resumes: bool = False
     """An answer goes on when its client has gone, for it to come back to: one that is made step by step is no fault."""
+    detaches: bool = False
+    """Any request may ask to run on by itself (stored background responses); the log alone says that one was there."""
     gauge_lag: float = 0.0
     """Seconds for which an idle engine may go on showing the requests of its last step."""
     one_reader: bool = False

@@ -15,7 +15,7 @@ from agent.engines.dialect import Silent, refused
 from agent.engines.exposition import Point, must_be_metrics, read_json, read_points
 from agent.engines.failures import FAILURES
 from agent.engines.flags import Flags
-from agent.engines.lines import Meaning, ends, fails, hangs, moves, pauses, read, starts
+from agent.engines.lines import Meaning, detaches, ends, fails, hangs, moves, pauses, read, starts
 from agent.engines.model import (
     Aborts,
     Command,
@@ -97,6 +97,8 @@ _LOG: tuple[Meaning, ...] = (
     # requests stay where they are while weights are brought up to date; no metric says so
     pauses(r'"POST /pause_generation HTTP/[\d.]+" 200', paused=True),
     pauses(r'"POST /continue_generation HTTP/[\d.]+" 200', paused=False),
+    # `background: true` is answered at once and runs on; no flag is needed for it, and no metric tells it apart
+    detaches(r'"POST /v1/responses HTTP/[\d.]+" 200'),
 )
 
 
@@ -104,7 +106,7 @@ class SGLang(Silent):
     """SGLang's habits."""
 
     kind = EngineKind.SGLANG
-    traits = Traits(health_costs=True, aims=True, gauge_lag=30.0)
+    traits = Traits(health_costs=True, aims=True, detaches=True, gauge_lag=30.0)
 
     def recognise(self, command: Command) -> bool:
         return arguments(command, PROGRAMS, None) is not None

@@ -112,8 +112,9 @@ def fold_clients(
     `token`: when a canary was last answered; requests that are gone after it, with nobody connected, were never there.
     """
     at, work, counted = sample.at, work_of(ranks), counted_of(ranks)
+    before = replace(before, detached=detached(before.detached, sample, counted), stale_gauge=None)
     if not isinstance(sample.connections, Connections) or not isinstance(sample.scrape, EngineReading):
-        return replace(before, stale_gauge=None)
+        return before
     clients = sample.connections.established
     own = 1.0 if sample.canary_out else 0.0
     requests = None if counted is None else max(0.0, counted - own)
@@ -125,8 +126,17 @@ def fold_clients(
         outnumbered=hold(before.outnumbered, requests is not None and requests > clients > 0, at),
         standing=standing,
         pooled=clients > 0 and (before.pooled or (standing is not None and at - standing >= standing_s)),
+        detached=before.detached,
         stale_gauge=at if stale else None,
     )
+
+
+def detached(before: Instant | None, sample: Sample, counted: float | None) -> Instant | None:
+    """Gauges lag behind the log: that nothing runs is believed once they have settled."""
+    if any(event.detached for event in sample.log):
+        return sample.at
+    over = isinstance(sample.scrape, EngineReading) and counted == 0
+    return None if over and before is not None and sample.at - before > SETTLED_S else before
 
 
 # ── answers ───────────────────────────────────────────────────────────────────────────────────────────────────────

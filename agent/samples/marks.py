@@ -54,6 +54,8 @@ class Clients:
     """Clients are connected and nothing runs."""
     pooled: bool = False
     """They have stood for so long that they are a pool's: who is a client can no longer be told."""
+    detached: Instant | None = None
+    """When a request was last answered that may run on with no client; forgotten once nothing runs."""
     stale_gauge: Instant | None = None
     """When a canary's step brought down requests that nobody waited for: they were never there."""
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 from agent.clock import Instant
 from agent.engines.model import EngineReading
 from agent.quantity import counted
-from agent.samples.model import Connections
+from agent.samples.model import Connections, Sample
 from agent.verdict.case import Case
 from agent.verdict.figures import reading_total
 from agent.verdict.kinds import Kind
@@ -49,10 +49,11 @@ def stale_gauge(case: Case) -> Verdict | None:
 def alone(case: Case, since: Instant) -> Verdict | None:
     """Nobody has been connected since then while requests run."""
     seconds = case.now - since
-    awaited = case.traits.resumes and goes_on(case, since)
+    by_design = case.traits.resumes or detached(case, since)  # nobody needs to be there while it goes on
+    awaited = by_design and goes_on(case, since)
     if seconds < case.watch.zombie.value or awaited or not settled(case, since):
         return wondering(case, since, seconds)
-    burning = tokens_made(case, since)
+    burning = tokens_made(case, since) and not by_design
     count = case.work or 0.0
     what = "tokens are still made for them" if burning else "they make no progress and hold the cache"
     return Verdict(
@@ -71,18 +72,34 @@ def wondering(case: Case, since: Instant, seconds: float) -> Verdict | None:
         return None
     return Verdict(
         Judged.SUSPECT,
-        f"{counted(case.work or 0, 'request runs', 'requests run')} and nobody has been connected for {seconds:.0f} s",
+        f"{counted(case.work or 0, 'request runs', 'requests run')} and nobody has been connected for {seconds:.0f} s"
+        + ("; a response that was asked for in the background needs nobody" if detached(case, since) else ""),
         kind=Kind.ZOMBIE_BURNING if tokens_made(case, since) else Kind.ZOMBIE_HELD,
         wants_canary=case.may_ask and not asked(case, since),
     )
 
 
+def detached(case: Case, since: Instant) -> bool:
+    """What runs may have asked to run on without a client: one that may was answered while it ran, or nobody was
+    connected already when the agent began to look, and what was asked before that is not known."""
+    if not case.traits.detaches:
+        return False
+    from_the_start = case.marks.since is not None and since.mono <= case.marks.since.mono
+    return case.marks.clients.detached is not None or from_the_start
+
+
 def goes_on(case: Case, since: Instant) -> bool:
-    """More often than not something moved from look to look; a canary's one step is not enough for that."""
-    scrapes = [sample.scrape for sample in case.window.samples if sample.at.mono >= since.mono]
+    """More often than not something moved from look to look of late; a canary's one step is not enough for that."""
+    scrapes = [sample.scrape for sample in lately(case, since)]
     seen = [[dict(rank.progress) for rank in scrape.ranks] for scrape in scrapes if isinstance(scrape, EngineReading)]
     moved = [before != after for before, after in pairwise(seen)]
     return len(moved) >= 2 and 2 * sum(moved) > len(moved)
+
+
+def lately(case: Case, since: Instant) -> list[Sample]:
+    """Samples since then, of one window of zombies at most: what was long ago tells nothing of now."""
+    begin = max(since.mono, case.now.mono - case.watch.zombie.value)
+    return [sample for sample in case.window.samples if sample.at.mono >= begin]
 
 
 def asked(case: Case, since: Instant) -> bool:
@@ -105,9 +122,10 @@ def settled(case: Case, since: Instant) -> bool:
 
 
 def tokens_made(case: Case, since: Instant) -> bool:
-    """More tokens than a canary's one were generated in the samples since then."""
-    span = [sample for sample in case.window.samples if sample.at.mono >= since.mono]
-    known = [value for sample in span if (value := reading_total(sample, "generation_tokens")) is not None]
+    """More tokens than a canary's one were generated of late."""
+    known = [
+        value for sample in lately(case, since) if (value := reading_total(sample, "generation_tokens")) is not None
+    ]
     return len(known) >= 2 and known[-1] - known[0] > 1
 
 

@@ -145,3 +145,19 @@ def test_a_drain_says_so():
     event = SGLANG.read_log("[2026-10-01 10:00:00] Gracefully exiting... Remaining number of requests 3")
     assert event is not None
     assert event.draining
+
+
+@pytest.mark.parametrize(
+    ("line", "detached"),
+    [
+        ('INFO:     127.0.0.1:40000 - "POST /v1/responses HTTP/1.1" 200 OK', True),
+        ('[2026-10-01 10:00:00] INFO:     10.0.0.7:1 - "POST /v1/responses HTTP/1.1" 200 OK', True),
+        ('INFO:     127.0.0.1:40000 - "POST /v1/responses HTTP/1.1" 400 Bad Request', False),
+        ('INFO:     127.0.0.1:40000 - "POST /v1/responses/resp_1/cancel HTTP/1.1" 200 OK', False),
+        ('INFO:     127.0.0.1:40000 - "POST /v1/chat/completions HTTP/1.1" 200 OK', False),
+        ("Receive: obj=GenerateReqInput(text='\"POST /v1/responses HTTP/1.1\" 200')", False),
+    ],
+)
+def test_only_an_answered_response_may_run_on_without_a_client(line, detached):
+    event = SGLANG.read_log(line)
+    assert (event is not None and event.detached) is detached

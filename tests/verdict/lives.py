@@ -17,6 +17,8 @@ TURNED_AWAY = Missed(Miss.HTTP, "/metrics answered 503")
 NO_CARDS = Missed(Miss.UNSUPPORTED, "this deployment has no cards of its own")
 SOFT = "[2026-11-30 10:00:00] Scheduler watchdog timeout (self.watchdog_timeout=30, self.soft=True)"
 
+BACKGROUND = 'INFO:     127.0.0.1:40000 - "POST /v1/responses HTTP/1.1" 200 OK'
+
 
 class Asked:
     """When a canary was first asked; what happens then is counted from there."""
@@ -127,6 +129,25 @@ def tokens_of_a_session(world: World, at: float) -> None:
         world.rank.finished += 1
 
     world.on_token = canary_ran
+
+
+def background(asked: float, ends: float, stuck: float = 1e9) -> Script:
+    """SGLang: a response that was asked for in the background is made between the two; nobody waits for it meanwhile.
+    From `stuck` on it makes no step, and still others are answered."""
+
+    def script(world: World, at: float) -> None:
+        if at == asked:
+            world.log.append(BACKGROUND)
+        if asked <= at < min(ends, stuck):
+            s.decode(world, at, 1)
+        elif at >= stuck:
+            world.rank.running, world.rank.waiting, world.rank.kv = 1, 0, 0.3
+        else:
+            world.idle()
+            world.rank.running = 0
+        world.clients = 0
+
+    return script
 
 
 def refused(script: Script) -> Script:
