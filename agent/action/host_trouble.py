@@ -27,10 +27,12 @@ class HostTrouble:
     xids: Mapping[str, str] = field(default_factory=dict)
     away: Mapping[str, int] = field(default_factory=dict)
     """Looks in a row in which a card did not answer."""
+    slices: Mapping[str, str] = field(default_factory=dict)
+    """UUID of a MIG slice → its card's, as last seen: what ails a card ails all its slices."""
 
     def of(self, cards: Iterable[str], accepted: Iterable[str] = ()) -> str:
         """The sentences that concern a deployment on `cards`; none without cards."""
-        chosen = tuple(cards)
+        chosen = whole(self, cards)
         keys = (*chosen, *(() if SKEW in accepted or not chosen else (HOST,)))
         return "; ".join(self.told[key] for key in keys if key in self.told)
 
@@ -53,14 +55,21 @@ def looked(trouble: HostTrouble, cards: Iterable[Gpu], driver: Driver | None) ->
             told[gpu.uuid] = why
     if (skew := skewed(driver)) is not None:
         told[HOST] = skew
-    return replace(trouble, told=told, away=away)
+    seen = {one.uuid: gpu.uuid for gpu in found for one in gpu.slices}
+    kept = {one: card for one, card in trouble.slices.items() if card in away}  # a card that is away shows none
+    return replace(trouble, told=told, away=away, slices=kept | seen)
 
 
 def forgiven(trouble: HostTrouble, cards: Iterable[str]) -> HostTrouble:
     """A person has dealt with the Xids of these cards; what the driver still says comes with the next look."""
-    gone = frozenset(cards)
+    gone = frozenset(whole(trouble, cards))
     xids = {uuid: why for uuid, why in trouble.xids.items() if uuid not in gone}
     return replace(trouble, xids=xids, told={key: why for key, why in trouble.told.items() if key not in gone})
+
+
+def whole(trouble: HostTrouble, cards: Iterable[str]) -> tuple[str, ...]:
+    """The cards that are meant, each once: a MIG slice stands for its card."""
+    return tuple(dict.fromkeys(trouble.slices.get(uuid, uuid) for uuid in cards))
 
 
 def wrong(gpu: Gpu, away: int) -> str | None:

@@ -21,7 +21,6 @@ from agent.host.port import GpuSource, HostSource
 from agent.host.reading import Known, Reading, Unknown, value_of
 from agent.metrics.snapshot import CardFigures, CollectorFigures, FolderFigures
 from agent.samples.model import Xid
-from agent.samples.take import slices_of
 from agent.verify.causes import HOLDING
 
 log = structlog.get_logger()
@@ -31,7 +30,7 @@ PERIOD_S = 10.0
 
 def concerned(event: GpuEvent, cards: Sequence[Gpu]) -> tuple[str, ...]:
     """The UUIDs that a deployment may know it by: the card's, and those of the MIG slices that it hit."""
-    slices = [one for card in cards if card.uuid == event.uuid for one in slices_of(card)]
+    slices = [one for card in cards if card.uuid == event.uuid for one in card.slices]
     hit = [one.uuid for one in slices if event.instance in ("", f"{one.gpu_instance}/{one.compute_instance}")]
     return (event.uuid, *hit)
 

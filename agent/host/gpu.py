@@ -7,7 +7,7 @@ from enum import IntEnum, StrEnum
 from typing import Any
 
 from agent.clock import Instant
-from agent.host.reading import Reading, Unknown, to_json
+from agent.host.reading import Known, Reading, Unknown, to_json
 from agent.quantity import Bytes
 
 
@@ -179,6 +179,11 @@ class Gpu:
         return cls(
             index=identity.index, uuid=identity.uuid, pci=identity.pci, name=identity.name, lost=reason, **unread
         )
+
+    @property
+    def slices(self) -> tuple[MigInstance, ...]:
+        """Its MIG slices; none where it is whole, or does not tell."""
+        return self.mig.value.instances if isinstance(self.mig, Known) else ()
 
     def readings(self) -> dict[str, Reading[Any]]:
         """Every reading by its name."""

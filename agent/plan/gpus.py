@@ -91,12 +91,9 @@ def find(selector: str, host: Sequence[Gpu]) -> tuple[str, Gpu] | None:
         return next(((gpu.uuid, gpu) for gpu in host if gpu.index == int(selector)), None)
     if _PCI.fullmatch(selector):
         return next(((gpu.uuid, gpu) for gpu in host if _pci(gpu.pci) == _pci(selector)), None)
-    found = [(uuid, gpu) for gpu in host for uuid in (gpu.uuid, *_slices(gpu)) if uuid.startswith(selector)]
+    named = ((uuid, gpu) for gpu in host for uuid in (gpu.uuid, *(one.uuid for one in gpu.slices)))
+    found = [(uuid, gpu) for uuid, gpu in named if uuid.startswith(selector)]
     return found[0] if len(found) == 1 else None
-
-
-def _slices(gpu: Gpu) -> tuple[str, ...]:
-    return tuple(instance.uuid for instance in gpu.mig.value.instances) if isinstance(gpu.mig, Known) else ()
 
 
 def _pci(address: str) -> str:

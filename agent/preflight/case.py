@@ -88,8 +88,7 @@ class Case:
 
 def uuids(gpu: Gpu) -> set[str]:
     """The card's UUID and those of its MIG slices."""
-    slices = gpu.mig.value.instances if isinstance(gpu.mig, Known) else ()
-    return {gpu.uuid, *(instance.uuid for instance in slices)}
+    return {gpu.uuid, *(instance.uuid for instance in gpu.slices)}
 
 
 def asks_for_gpus(request: Mapping[str, Any]) -> bool:

@@ -211,7 +211,7 @@ async def read_gpus(source: GpuSource, uuids: tuple[str, ...]) -> tuple[GpuSampl
     if isinstance(reading, Unknown):
         return Missed(Miss.BROKEN, reading.reason)
     found = {gpu.uuid: gpu_sample(gpu.uuid, gpu) for gpu in reading.value}
-    found |= {one.uuid: slice_sample(one, gpu) for gpu in reading.value for one in slices_of(gpu)}
+    found |= {one.uuid: slice_sample(one, gpu) for gpu in reading.value for one in gpu.slices}
     unknown = any(gpu.lost is None and not isinstance(gpu.mig, Known) for gpu in reading.value)
     return tuple(found.get(uuid) or absent(uuid, unknown) for uuid in uuids)
 
@@ -229,10 +229,6 @@ def gpu_sample(uuid: str, gpu: Gpu) -> GpuSample:
         temperature_c=value_of(gpu.temperature_c),
         recovery_action=int(action.value) if isinstance(action, Known) else None,
     )
-
-
-def slices_of(gpu: Gpu) -> tuple[MigInstance, ...]:
-    return gpu.mig.value.instances if isinstance(gpu.mig, Known) else ()
 
 
 def slice_sample(one: MigInstance, gpu: Gpu) -> GpuSample:

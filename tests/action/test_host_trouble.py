@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from agent.action.host_trouble import HostTrouble, forgiven, looked, noted
-from agent.host.gpu import Gpu, Identity, RecoveryAction
+from agent.host.gpu import Gpu, Identity, Mig, MigInstance, RecoveryAction
 from agent.host.model import Driver
 from agent.host.reading import Known, Unknown
 from tests.plan.build import NOW, card
@@ -17,6 +17,11 @@ NONE = Unknown("not asked")
 
 def driver(kernel: str, library: str) -> Driver:
     return Driver(version=NONE, kernel_module=Known(kernel, NOW), userland=Known(library, NOW), cuda=NONE)
+
+
+def sliced(index: int, *uuids: str) -> Gpu:
+    slices = tuple(MigInstance(uuid, number, 0, NONE, NONE) for number, uuid in enumerate(uuids))
+    return replace(card(index), mig=Known(Mig(enabled=True, pending=True, instances=slices), NOW))
 
 
 def lost(index: int) -> Gpu:
@@ -58,6 +63,19 @@ def test_the_drivers_recovery_action_counts_as_long_as_it_is_asked_for() -> None
     assert "reset the card" in seen.of(["GPU-0000"])
     assert looked(forgiven(seen, ["GPU-0000"]), [asks], None).of(["GPU-0000"]) != ""
     assert looked(seen, [card(0)], None).told == {}
+
+
+def test_what_ails_a_card_ails_its_slices_and_a_slice_forgives_for_its_card() -> None:
+    """A deployment on a MIG slice names the slice; Xids and the driver name the card."""
+    cards = [sliced(0, "MIG-a", "MIG-b"), card(1)]
+    seen = noted(looked(HostTrouble(), cards, None), "GPU-0000", 79)
+    assert "fallen off the bus" in seen.of(["MIG-a"])
+    assert seen.of(["MIG-a", "MIG-b"]).count("Xid 79") == 1
+    assert seen.of(["GPU-0001", "MIG-elsewhere"]) == ""
+    gone = looked(looked(seen, [lost(0), card(1)], None), [lost(0), card(1)], None)
+    assert "lost GPU-0000" in gone.of(["MIG-b"]), "a lost card no longer tells its slices"
+    assert forgiven(seen, ["MIG-b"]).of(["MIG-a"]) == ""
+    assert looked(seen, [card(0), card(1)], None).of(["MIG-a"]) == "", "it is whole now"
 
 
 def test_a_card_is_lost_after_two_looks_not_after_one() -> None:

@@ -33,10 +33,9 @@ async def look(case: Case) -> Answer:
 
 async def total(case: Case, gpu: Gpu) -> Reading[Bytes]:
     """The card's memory; the chosen slice's on a sliced card, the host's where both share it (GB10)."""
-    if isinstance(gpu.mig, Known) and gpu.uuid not in case.plan.gpus:
-        chosen = [one for one in gpu.mig.value.instances if one.uuid in case.plan.gpus]
-        if chosen:
-            return min((one.memory_total for one in chosen), key=lambda r: r.value if isinstance(r, Known) else 0)
+    chosen = [one for one in gpu.slices if one.uuid in case.plan.gpus]
+    if chosen and gpu.uuid not in case.plan.gpus:
+        return min((one.memory_total for one in chosen), key=lambda r: r.value if isinstance(r, Known) else 0)
     if isinstance(gpu.unified_memory, Known) and gpu.unified_memory.value:
         memory = await case.facts.memory()
         return memory.value.total if isinstance(memory, Known) else memory
