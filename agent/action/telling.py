@@ -39,6 +39,9 @@ TROUBLES = {
 }
 STANDING = frozenset({State.UNOBSERVABLE, State.FAILED, State.QUARANTINED})
 """Nothing mends these but a person, or what a person has to look for."""
+PATIENCE_S = {State.UNOBSERVABLE: 300.0}
+"""A busy engine misses a look now and then, and one that has just ended refuses the last one: nobody is woken for that.
+As long as the rule of Prometheus for it waits."""
 NORMAL = frozenset({State.READY, State.BUSY, State.ASLEEP})
 
 
@@ -87,6 +90,8 @@ class Digest:
         self._open: dict[str, Trouble] = {}
         self._told: dict[tuple[str, State], float] = {}
         self._untold: Counter[tuple[str, State]] = Counter()
+        self._waiting: dict[str, tuple[Event, State, float]] = {}
+        """Troubles that are not told before they have lasted, and since when they do."""
         self._hosts: dict[str, float] = {}
         """Troubles of the host, and when each was told."""
         self._lines: list[Line] = []
@@ -108,8 +113,11 @@ class Digest:
         if state not in list(State):
             return
         state = State(str(state))
-        if state in TROUBLES:
-            self._worse(event, state, now, manners)
+        _, was, since = self._waiting.pop(event.slug, (event, state, now))
+        if state in PATIENCE_S:
+            self._waiting[event.slug] = (event, state, since if was is state else now)
+        elif state in TROUBLES:
+            self._worse(event, state, now, now, manners)
         elif state in NORMAL:
             self._better(event, now)
         elif state is State.STOPPED:
@@ -124,9 +132,9 @@ class Digest:
         said = "the host needs a person before the next start of an engine"
         self._add(Line(event.slug, Weight.CRITICAL, said, f"{said}: {event.text}"), now)
 
-    def _worse(self, event: Event, state: State, now: float, manners: Manners) -> None:
+    def _worse(self, event: Event, state: State, since: float, now: float, manners: Manners) -> None:
         slug, key = event.slug, (event.slug, state)
-        trouble = self._open.setdefault(slug, Trouble(state, now, told=False))
+        trouble = self._open.setdefault(slug, Trouble(state, since, told=False))
         trouble.state = state
         last = self._told.get(key)
         if last is not None and now - last < manners.repeat_s:
@@ -156,6 +164,7 @@ class Digest:
     def due(self, manners: Manners) -> float | None:
         """When `take` has something, as far as is known now."""
         times = [self._told[key] + manners.repeat_s for key in self._standing()]
+        times += [since + PATIENCE_S[state] for _, state, since in self._waiting.values()]
         if self._since is not None:
             times.append(self._since + manners.group_s)
         return min(times, default=None)
@@ -166,6 +175,10 @@ class Digest:
 
     def take(self, now: float, manners: Manners) -> Message | None:
         """The message that is due now, if one is."""
+        for event, state, since in list(self._waiting.values()):
+            if now - since >= PATIENCE_S[state]:
+                del self._waiting[event.slug]
+                self._worse(event, state, since, now, manners)
         for slug, state in self._standing():
             if now - self._told[(slug, state)] >= manners.repeat_s:
                 self._told[(slug, state)] = now

@@ -76,6 +76,18 @@ def test_another_trouble_is_told_also_within_the_hour() -> None:
     assert [one.weight for _, one in found] == [Weight.WARNING, Weight.CRITICAL]
 
 
+def test_a_look_that_is_missed_wakes_nobody_and_one_that_stays_away_does() -> None:
+    """An end refuses the last look first: that is told as the end that it is."""
+    assert told([(0, "demo", "unobservable"), (20, "demo", "busy"), (400, "demo", "unobservable")], until=600) == []
+    [(at, message)] = told([(0, "demo", "unobservable"), (2, "demo", "dead")], until=600)
+    assert (at, message.title) == (12, "rig: demo is dead")
+    steps = [(0.0, "demo", "unobservable"), (100.0, "demo", "unobservable"), (400.0, "demo", "busy")]
+    first, second = told(steps, until=3000)
+    assert (first[0], first[1].title, first[1].weight) == (310, "rig: demo is unobservable", Weight.CRITICAL)
+    assert second[1].body.startswith("demo is back to normal after 6 min")
+    assert len(told([(0, "demo", "unobservable")], until=3600 + 400)) == 2, "it is told again while it lasts"
+
+
 def test_what_stays_broken_is_told_again() -> None:
     """A quarantine at night is not forgotten in the morning."""
     found = told([(0, "demo", "quarantined")], until=8000)
@@ -97,7 +109,7 @@ def test_healthy_ways_are_quiet(quiet: State) -> None:
 @pytest.mark.parametrize("trouble", list(TROUBLES))
 def test_every_trouble_is_told(trouble: State) -> None:
     """With the reason that the agent gave."""
-    [(_, message)] = told([(0, "demo", trouble.value)], until=100)
+    [(_, message)] = told([(0, "demo", trouble.value)], until=400)
     assert message.body == f"demo is {trouble.value}: why {trouble.value}"
 
 
