@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,6 +10,7 @@ import pytest
 from agent.engines.model import Command, FailureClass, Phase, Task
 from agent.engines.vllm import Vllm
 from agent.errors import InvalidInput
+from tests.lab.pace import cost, second
 
 VLLM = Vllm()
 
@@ -171,12 +172,8 @@ def test_a_broken_line_costs_itself_only(line):
 def test_the_real_scrapes_are_read_whole_and_fast(shared: Path):
     for name in ("metrics-after-load", "metrics-idle-fresh", "metrics-during-drain"):
         text = (shared / f"captures/vllm/{name}.txt").read_text()
-        rounds = []
-        for _ in range(5):
-            started = time.perf_counter()
-            reading = VLLM.read_metrics(text)
-            rounds.append(time.perf_counter() - started)
-        assert min(rounds) < 0.005
+        assert min(cost(partial(VLLM.read_metrics, text)) for _ in range(5)) < 0.005 * second()
+        reading = VLLM.read_metrics(text)
         assert reading.ranks[0].work is not None
         assert reading.kv_tokens == 2_097_152
     assert VLLM.read_metrics((shared / "captures/vllm/metrics-during-drain.txt").read_text()).ranks[0].running == 1

@@ -17,6 +17,7 @@ from agent.plan.model import ImagePlan, Plan
 from tests.image.bench import BASE, Bench, source
 from tests.image.plans import Heard, plan_of
 from tests.lab.gitserver import GitServer, git
+from tests.lab.pace import second
 
 STEPS: tuple[dict[str, Any], ...] = (
     {"copy": {"source": "overlay", "path": "overlay/vllm", "to": "{package:vllm}", "files": 2}},
@@ -85,10 +86,10 @@ async def test_equal_inputs_build_nothing(case: Case, bench: Bench) -> None:
     commit = case.commit()
     first = await bench.overlays(case.plan(commit), Heard())
     (case.server.folder / "overlay").rename(case.server.folder / "gone")
-    began = time.monotonic()
+    began = time.process_time()  # a busy machine's own time says nothing
     assert await bench.overlays(case.plan(commit), Heard()) == first
     assert await bench.again()(case.plan(commit, plan_id="p2"), Heard()) == first
-    assert time.monotonic() - began < 1
+    assert time.process_time() - began < 1.0 * second()
     assert bench.builder.built == [first.reference]
 
 
