@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import random
 import socket
 import subprocess
 import time
@@ -14,13 +15,28 @@ from tests.lab.place import Unavailable
 
 START_S = 30.0
 STOP_S = 10.0
+PORTS = range(21_000, 29_000)
+"""Below those that the kernel gives to connections and to whoever asks for any (ip_local_port_range, from 32768 on):
+one of these might be somebody's before its server listens."""
+GIVEN: set[int] = set()
 
 
 def free_port() -> int:
-    """A TCP port of 127.0.0.1 that nobody listens on now."""
+    """A TCP port that nobody has now, and that was not given to anybody else in this process."""
+    while True:
+        port = random.SystemRandom().choice(PORTS)
+        if port not in GIVEN and _is_free(port):
+            GIVEN.add(port)
+            return port
+
+
+def _is_free(port: int) -> bool:
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+        try:
+            probe.bind(("", port))
+        except OSError:
+            return False
+    return True
 
 
 @contextmanager

@@ -34,7 +34,8 @@ def opened() -> Iterator[Path]:
     try:
         yield folder
     finally:
-        remove(folder)
+        with locked(_home() / "lock"):  # a sweep of another run would take what is half removed for a stale one
+            remove(folder)
         owner.close()
 
 
@@ -53,7 +54,10 @@ def folders() -> set[Path]:
 
 
 def remove(folder: Path) -> None:
-    """Removes a session's files and control groups; waits while the kernel still ends the processes of a killed one."""
+    """Removes a session's files and control groups; waits while the kernel still ends the processes of a killed one.
+
+    What is gone already was removed by somebody else.
+    """
     deadline = time.monotonic() + KERNEL_TIDIES_S
     while True:
         try:
@@ -61,7 +65,8 @@ def remove(folder: Path) -> None:
                 _remove_cgroup(cgroup)
             return shutil.rmtree(folder)
         except FileNotFoundError:
-            continue
+            if not folder.exists():
+                return None
         except OSError:
             if time.monotonic() > deadline:
                 raise

@@ -22,27 +22,31 @@ from tests.lab.place import OUTER_NETWORK, REPOSITORY, SESSION, Unavailable
 
 PORT = 18081
 SECOND_LAB = f"""
-import sys
+import os, sys
 from tests.lab import engine, images
 with engine.running("second") as second:
     images.busybox(second, "busybox:lab")
     second.docker("run", "-d", "-p", "{PORT}:80", "busybox:lab", "httpd", "-f", "-p", "80", "-h", "/bin")
-    print("up", flush=True)
+    print("up", os.environ["{SESSION}"], flush=True)
     sys.stdin.readline()
 """
 
 
 @contextmanager
-def second_lab() -> Iterator[subprocess.Popen[str]]:
-    """Another lab with an Engine that publishes the same port; a line on its stdin ends it."""
+def second_lab() -> Iterator[tuple[subprocess.Popen[str], Path]]:
+    """Another lab with an Engine that publishes the same port, and its session; a line on its stdin ends it.
+
+    Runs beside this one have labs and sweeps of their own, at any moment.
+    """
     environment = {name: value for name, value in os.environ.items() if name not in (SESSION, OUTER_NETWORK)}
     words = [sys.executable, "-m", "tests.lab.inside", "--", sys.executable, "-c", SECOND_LAB]
     pipe = subprocess.PIPE
     with subprocess.Popen(words, cwd=REPOSITORY, env=environment, stdin=pipe, stdout=pipe, text=True) as lab:
         try:
             assert lab.stdout is not None
-            assert lab.stdout.readline() == "up\n"
-            yield lab
+            word, session = lab.stdout.readline().split()
+            assert word == "up"
+            yield lab, Path(session)
         finally:
             lab.kill()
 
@@ -81,7 +85,7 @@ def test_another_engines_rules_and_service_are_undisturbed(users_engine: Engine)
     """With a second lab beside it that publishes the same port, and after that lab has ended."""
     rules = users_engine.firewall()
     assert str(PORT) in rules
-    with second_lab() as lab:
+    with second_lab() as (lab, _):
         assert users_engine.firewall() == rules
         assert answers()
         lab.communicate("\n")
@@ -93,29 +97,34 @@ def test_another_engines_rules_and_service_are_undisturbed(users_engine: Engine)
 @pytest.mark.docker
 def test_a_lab_that_ends_leaves_nothing(users_engine: Engine) -> None:
     """No process, no folder, no control group."""
-    before, folders = processes(), sessions.folders()
-    with second_lab() as lab:
-        (session,) = sessions.folders() - folders
+    before = processes()
+    with second_lab() as (lab, session):
+        assert session in sessions.folders()
         assert len(processes() - before) > 5
         assert sessions.cgroups(session.name)
         lab.communicate("\n")
     assert wait_until_gone(before) == set()
-    assert sessions.folders() == folders
+    assert session not in sessions.folders()
     assert sessions.cgroups(session.name) == []
 
 
 @pytest.mark.docker
 def test_a_lab_that_is_killed_leaves_no_process_and_the_next_one_its_files(users_engine: Engine) -> None:
     """SIGKILL of the outermost process ends dockerd, containerd and the containers; a sweep removes the rest."""
-    before, folders = processes(), sessions.folders()
-    with second_lab() as lab:
-        (session,) = sessions.folders() - folders
+    before = processes()
+    with second_lab() as (lab, session):
         lab.kill()
         lab.wait()
         assert wait_until_gone(before) == set()
-    assert sessions.sweep() == [session.name]
-    assert sessions.folders() == folders
+    sessions.sweep()
+    assert session not in sessions.folders()
     assert sessions.cgroups(session.name) == []
+
+
+@pytest.mark.timeout(20)
+def test_a_session_that_somebody_else_has_removed_is_removed(tmp_path: Path) -> None:
+    """Two runs may end at one moment."""
+    sessions.remove(tmp_path / "gone")
 
 
 @pytest.mark.docker
