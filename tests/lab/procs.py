@@ -5,7 +5,12 @@ A file of one that ends between its opening and its reading fails with ESRCH, no
 
 from __future__ import annotations
 
+import os
+import signal
+import time
 from pathlib import Path
+
+STOPS_S = 30.0
 
 
 def content(pid: int, name: str) -> str:
@@ -23,8 +28,20 @@ def state(pid: int) -> str:
 
 def states(pid: int) -> set[str]:
     """The states of its threads that have not ended."""
-    letters = {_letter(content(pid, f"task/{thread.name}/stat")) for thread in Path(f"/proc/{pid}/task").glob("*")}
-    return letters - {"X"}
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except (FileNotFoundError, ProcessLookupError):
+        return set()
+    return {_letter(content(pid, f"task/{thread}/stat")) for thread in threads} - {"X"}
+
+
+def stop(pid: int) -> None:
+    """SIGSTOP, once it has taken effect: each of its threads stops when it next runs, and answers until then."""
+    os.kill(pid, signal.SIGSTOP)
+    end = time.monotonic() + STOPS_S
+    while not states(pid) <= set("TZ"):
+        assert time.monotonic() < end, f"process {pid} has not stopped: {states(pid)}"
+        time.sleep(0.005)
 
 
 def ended(pid: int) -> bool:

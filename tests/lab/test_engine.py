@@ -12,6 +12,7 @@ import pytest
 
 from tests.lab import images
 from tests.lab.engine import Engine
+from tests.lab.procs import stop
 
 pytestmark = pytest.mark.docker
 
@@ -64,7 +65,7 @@ def test_containers_outlive_an_engine_that_is_killed(own_engine: Engine) -> None
 
 def test_a_frozen_engine_does_not_answer(own_engine: Engine) -> None:
     """The socket takes connections and says nothing, as a dockerd that hangs does."""
-    os.kill(own_engine.pid, signal.SIGSTOP)
+    stop(own_engine.pid)
     assert not own_engine.answers()
     os.kill(own_engine.pid, signal.SIGCONT)
     assert own_engine.answers()

@@ -15,13 +15,15 @@ from tests.lab.simulator.harness import REFUSED, Simulator, start, stream, until
 _LONG = ["--max-model-len", "524288", "--enable-server-load-tracking"]
 
 
+AT_ONCE_S = 5.0
+"""On a busy machine too, and long before a request of 100,000 tokens ends by itself (17 s)."""
 FLAGS_OF = {"vllm": (), "sglang": ("--enable-metrics",), "llamacpp": ("--metrics",)}
 
 
 @pytest.fixture
 def sim(tmp_path: Path) -> Iterator[Simulator]:
-    """A simulator of the test's own."""
-    with start(tmp_path, *_LONG) as running:
+    """A simulator of the test's own; a long prompt takes it seconds, in which a test can look several times."""
+    with start(tmp_path, *_LONG, SIM_PREFILL_TOK_S="1000") as running:
         yield running
 
 
@@ -53,7 +55,7 @@ def test_who_hangs_up_frees_the_request_and_is_not_counted(sim: Simulator) -> No
     connection = sim.client(max_tokens=100_000)
     assert until(lambda: sim.running() == 1)
     connection.close()
-    assert until(lambda: sim.running() == 0, within=0.25)
+    assert until(lambda: sim.running() == 0, within=AT_ONCE_S)
     assert sim.value("kv_cache_usage_perc") == 0
     assert sum(sim.value("request_success_total", finished_reason=r) for r in ("stop", "length", "abort")) == 0
 
@@ -73,7 +75,7 @@ def test_a_stall_freezes_everything_but_http(sim: Simulator) -> None:
 def test_a_stall_may_heal_by_itself(sim: Simulator) -> None:
     with sim.client(max_tokens=100_000):
         assert until(lambda: sim.running() == 1)
-        sim.fault("stall", for_s=100)
+        sim.fault("stall", for_s=300)
         assert until(lambda: still(sim))
         assert flows(sim)
         assert sim.state()["faults"] == []
@@ -90,7 +92,7 @@ def test_a_stall_while_idle_looks_like_a_healthy_idle_engine(sim: Simulator) -> 
 
 
 def test_a_hanging_worker_is_told_each_minute_and_ends_in_exit_0(tmp_path: Path) -> None:
-    with start(tmp_path, "-tp", "2", VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS="150") as sim, sim.client(max_tokens=9999):
+    with start(tmp_path, "-tp", "2", VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS="150") as sim, sim.client(max_tokens=30_000):
         assert until(lambda: sim.running() == 1)
         sim.fault("worker_hang")
         assert sim.wait() == 0
@@ -111,7 +113,7 @@ def test_a_held_zombie_keeps_its_cache_and_only_the_scheduler_can_let_it_go(tmp_
         assert not until(lambda: sim.running() == 0, within=0.2)
         sim.post("/pause?mode=abort&clear_cache=false")
         sim.post("/resume")
-        assert until(lambda: sim.running() == 0)
+        assert until(lambda: sim.running() == 0, within=AT_ONCE_S)
 
 
 def test_a_burning_zombie_goes_on_and_a_narrow_abort_ends_it(tmp_path: Path) -> None:
@@ -122,7 +124,7 @@ def test_a_burning_zombie_goes_on_and_a_narrow_abort_ends_it(tmp_path: Path) -> 
         assert flows(sim)
         assert [s["client"] for s in sim.state()["sequences"]] == [False]
         sim.post("/abort_requests", {})
-        assert until(lambda: sim.running() == 0)
+        assert until(lambda: sim.running() == 0, within=AT_ONCE_S)
 
 
 def test_clear_lets_zombies_go(sim: Simulator) -> None:
@@ -133,7 +135,7 @@ def test_clear_lets_zombies_go(sim: Simulator) -> None:
         connection.close()
         assert not until(lambda: sim.running() == 0, within=0.2)
         sim.fault("clear")
-        assert until(lambda: sim.running() == 0)
+        assert until(lambda: sim.running() == 0, within=AT_ONCE_S)
 
 
 def test_stale_gauges_drop_with_the_next_request(sim: Simulator) -> None:
@@ -143,11 +145,13 @@ def test_stale_gauges_drop_with_the_next_request(sim: Simulator) -> None:
     connection.close()
     assert not until(lambda: sim.running() == 0, within=0.2)
     assert sim.post("/v1/completions", {"prompt": "canary", "max_tokens": 1})[0] == 200
-    assert sim.running() == 0
+    assert until(lambda: sim.running() == 0)
 
 
 def test_a_dead_core_means_503_then_exit_0(tmp_path: Path) -> None:
-    with start(tmp_path, SIM_SCALE="0.05") as sim, sim.client(max_tokens=9999) as connection:
+    # in a slower time: it is gone 4.5 of its seconds later
+    slow = start(tmp_path, SIM_SCALE="0.3", SIM_START_S="1", SIM_BOOT_S="0.1")
+    with slow as sim, sim.client(max_tokens=9999) as connection:
         assert until(lambda: sim.running() == 1)
         sim.fault("exit0")
         assert until(lambda: sim.get("/health")[0] == 503)
@@ -208,7 +212,7 @@ def test_a_slow_decode_is_slow(sim: Simulator) -> None:
 
     with sim.client(max_tokens=100_000):
         assert until(lambda: sim.running() == 1)
-        usual = pace()
+        usual = max(pace() for _ in range(3))
         sim.fault("slow_decode", "20")
         assert until(lambda: pace() < usual / 5)
 

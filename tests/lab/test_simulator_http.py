@@ -22,7 +22,8 @@ def sim(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Simulator]:
     folder = tmp_path_factory.mktemp("simulator")
     flags = ["--served-model-name", "tiny", "other", "--max-model-len", "2048", "--enable-server-load-tracking"]
     spec = ["--speculative-config", '{"method": "mtp", "num_speculative_tokens": 2}', "--enable-mfu-metrics"]
-    with start(folder, *flags, *spec, VLLM_SERVER_DEV_MODE="1", SIM_SCALE="0.005") as running:
+    # 200 tokens a second: an answer of 1,800 lasts long enough to come in between
+    with start(folder, *flags, *spec, VLLM_SERVER_DEV_MODE="1", SIM_SCALE="0.005", SIM_DECODE_TOK_S="1") as running:
         yield running
 
 

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.procs import children, ended
-from tests.lab.simulator.harness import REFUSED, Simulator, free_port, start, until
+from tests.lab.children import free_port
+from tests.lab.procs import children, ended, stop
+from tests.lab.simulator.harness import REFUSED, Simulator, start, until
 
 
 def listed(pid: int) -> tuple[str, str, int]:
@@ -25,7 +26,7 @@ def listed(pid: int) -> tuple[str, str, int]:
 
 
 def test_the_port_refuses_until_ready_and_the_log_shows_the_pace(tmp_path: Path) -> None:
-    with start(tmp_path, wait=False, SIM_START_S="60") as sim:
+    with start(tmp_path, wait=False, SIM_START_S="200") as sim:
         assert until(lambda: "Loading safetensors" in sim.log())
         assert sim.get("/health")[0] == REFUSED
         assert "Application startup complete." not in sim.log()
@@ -115,25 +116,32 @@ def test_a_slow_start_takes_longer_and_shows_progress(tmp_path: Path) -> None:
 
 
 def test_a_stopped_core_freezes_the_metrics_and_goes_on_later(tmp_path: Path) -> None:
-    with start(tmp_path) as sim, sim.client(max_tokens=9000):
+    with start(tmp_path) as sim, sim.client(max_tokens=30_000):
         assert until(lambda: sim.generated() > 0)
         (core,) = sim.cores()
-        os.kill(core, signal.SIGSTOP)
-        time.sleep(0.1)
+        stop(core)
+        assert until(lambda: not moves(sim)), "what the core had said before is counted by now"
         before = sim.generated()
         with sim.client(max_tokens=3):
             assert not until(lambda: sim.generated() > before, within=0.3)
             assert (sim.running(), sim.value("num_requests_waiting"), sim.get("/health")[0]) == (1, 0, 200)
             os.kill(core, signal.SIGCONT)
             assert until(lambda: sim.generated() > before)
-        assert sim.generated() - before < 9000
+        assert sim.generated() - before < 30_000
+
+
+def moves(sim: Simulator) -> bool:
+    """Whether tokens are counted within a moment."""
+    before = sim.generated()
+    time.sleep(0.2)
+    return sim.generated() > before
 
 
 def test_a_stopped_worker_holds_the_engine_up(tmp_path: Path) -> None:
     with start(tmp_path, "-tp", "2") as sim, sim.client(max_tokens=30_000):
         assert until(lambda: sim.generated() > 0)
         worker = children(sim.cores()[0])[1]
-        os.kill(worker, signal.SIGSTOP)
+        stop(worker)
         assert until(lambda: "No available shared memory broadcast block found" in sim.log())
         before = sim.generated()
         os.kill(worker, signal.SIGCONT)
@@ -166,13 +174,13 @@ def test_sigterm_on_an_idle_server_ends_it_with_0(tmp_path: Path) -> None:
     with start(tmp_path) as sim:
         (core,) = sim.cores()
         sim.process.terminate()
-        assert sim.wait(2) == 0
-        assert ended(core)
+        assert sim.wait() == 0
+        assert until(lambda: ended(core))
 
 
 def test_sigterm_never_ends_a_server_whose_client_holds_on(tmp_path: Path) -> None:
     with start(tmp_path) as sim:
-        client = sim.client(max_tokens=9999)
+        client = sim.client(max_tokens=30_000)
         assert until(lambda: sim.generated() > 0)
         sim.process.terminate()
         assert until(lambda: sim.get("/health")[0] == REFUSED)
@@ -182,11 +190,12 @@ def test_sigterm_never_ends_a_server_whose_client_holds_on(tmp_path: Path) -> No
         with pytest.raises(subprocess.TimeoutExpired):
             sim.wait(0.4)
         client.close()
-        assert sim.wait(2) == 0
+        assert sim.wait() == 0
 
 
 def test_a_drain_lets_requests_finish_and_takes_no_new_ones(tmp_path: Path) -> None:
-    with start(tmp_path, "--shutdown-timeout", "60") as sim:
+    # in a slower time: a drain that lasts for seconds
+    with start(tmp_path, "--shutdown-timeout", "60", SIM_SCALE="0.1", SIM_START_S="2", SIM_BOOT_S="0.1") as sim:
         with sim.client(max_tokens=1500) as client:
             assert until(lambda: sim.generated() > 0)
             sim.process.terminate()
@@ -198,25 +207,25 @@ def test_a_drain_lets_requests_finish_and_takes_no_new_ones(tmp_path: Path) -> N
                 if b"[DONE]" in data:
                     break
             assert b'"finish_reason":"length"' in data
-        assert sim.wait(3) == 0
+        assert sim.wait() == 0
 
 
 def test_a_start_can_be_interrupted(tmp_path: Path) -> None:
     with start(tmp_path, wait=False, SIM_START_S="1000") as sim:
         assert until(lambda: "Loading safetensors" in sim.log())
         sim.process.terminate()
-        assert sim.wait(2) == 130
+        assert sim.wait() == 130
 
 
 def test_a_lost_rank_ends_all_ranks_with_1(tmp_path: Path) -> None:
-    with start(tmp_path, "--data-parallel-size", "2", SIM_SCALE="0.05") as sim:
+    with start(tmp_path, "--data-parallel-size", "2", SIM_SCALE="0.3", SIM_START_S="1", SIM_BOOT_S="0.1") as sim:
         first, second = sim.cores()
         assert [listed(pid)[1] for pid in (first, second)] == ["VLLM::EngineCore_DP0", "VLLM::EngineCore_DP1"]
         os.kill(second, signal.SIGKILL)
         assert sim.get("/health")[0] == 200
         assert until(lambda: sim.get("/health")[0] == REFUSED)
         assert sim.wait() == 1
-        assert ended(first)
+        assert until(lambda: ended(first))
 
 
 def lines(sim: Simulator) -> list[str]:
@@ -238,7 +247,7 @@ def test_the_periodic_line_says_nothing_twice_and_falls_silent(tmp_path: Path) -
 
 def test_the_control_port_answers_before_the_engine_does(tmp_path: Path) -> None:
     port = free_port()
-    with start(tmp_path, wait=False, SIM_START_S="100", SIM_CONTROL_PORT=str(port)) as sim:
+    with start(tmp_path, wait=False, SIM_START_S="300", SIM_CONTROL_PORT=str(port)) as sim:
         apart = Simulator(sim.process, port, sim.log_file)
         assert until(lambda: apart.get("/sim/state")[0] == 200)
         assert sim.get("/health")[0] == REFUSED

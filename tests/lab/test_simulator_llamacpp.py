@@ -17,9 +17,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.procs import states
+from tests.lab.children import free_port
+from tests.lab.procs import stop
 from tests.lab.simulator import llamacpp_flags
-from tests.lab.simulator.harness import Simulator, free_port, start, until
+from tests.lab.simulator.harness import Simulator, start, until
 
 FLAGS = ("--alias", "tiny", "--metrics", "--slots", "-np", "2", "-c", "131072")
 Started = Callable[..., Simulator]
@@ -59,7 +60,8 @@ def started(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Started]
 
 @pytest.fixture
 def server(started: Started) -> Simulator:
-    return started(*FLAGS)
+    """A prompt of 60,000 tokens takes the simulator three seconds, in which a test can look several times."""
+    return started(*FLAGS, SIM_PREFILL_TOK_S="200")
 
 
 def decodes(server: Simulator) -> float:
@@ -91,7 +93,7 @@ def test_decode_calls_move_and_tokens_stand_still_until_the_slot_is_released(ser
 
 def test_a_prefill_shows_no_tokens_before_its_end(server: Simulator) -> None:
     with server.client(prompt="w " * 15_000, sim_prompt_tokens=60_000, max_tokens=1):
-        assert until(lambda: 0 < decodes(server) < 14, within=15)
+        assert until(lambda: 0 < decodes(server) < 14)
         assert server.value("prompt_tokens_total") == 0
         assert 0 < server.value("n_tokens_max") < 60_000
 
@@ -114,8 +116,7 @@ def test_what_has_no_slot_is_deferred(server: Simulator) -> None:
 
 
 def test_a_stopped_server_is_connected_to_and_says_nothing(server: Simulator) -> None:
-    os.kill(server.process.pid, signal.SIGSTOP)
-    assert until(lambda: states(server.process.pid) == {"T"})  # each thread stops when it next runs
+    stop(server.process.pid)
     assert [server.get(path, timeout=0.3) for path in ("/health", "/slots", "/metrics")] == [(0, "")] * 3
     socket.create_connection(("127.0.0.1", server.port), timeout=1).close()
     os.kill(server.process.pid, signal.SIGCONT)
@@ -284,7 +285,7 @@ def test_sigterm_while_it_loads_is_not_handled(tmp_path: Path) -> None:
 
 
 def test_a_hung_loop_answers_health_and_nothing_else(sim: Simulator) -> None:
-    with sim.client(max_tokens=9_999):
+    with sim.client(max_tokens=30_000):
         assert until(lambda: decodes(sim) > 3)
         sim.fault("stall")
         assert until(lambda: not sim.get("/slots", timeout=0.3)[0])
@@ -311,15 +312,25 @@ def test_out_of_gpu_memory_aborts(sim: Simulator) -> None:
 def test_a_scrape_within_a_second_keeps_an_abandoned_request(tmp_path: Path, pause: float, kept: bool) -> None:
     """Seen on the real one: kept at 0.9 s and faster, freed at 1.2 s and slower."""
     with start(tmp_path, *FLAGS, engine="llamacpp", SIM_SCALE="0.5", SIM_START_S="0.4", SIM_BOOT_S="0.1") as sim:
-        with sim.client(stream=False, max_tokens=30_000):
-            assert until(lambda: sim.value("requests_processing") == 1)
-        end = time.monotonic() + 2.2
-        while time.monotonic() < end:
-            time.sleep(pause * 0.5)
-            seen = sim.value("requests_processing")
+        for _ in range(10):
+            with sim.client(stream=False, max_tokens=30_000):
+                assert until(lambda: sim.value("requests_processing") == 1)
+            seen, longest = scraped(sim, pause * 0.5, 2.2)
+            time.sleep(1.2)
+            assert sim.value("requests_processing") == 0
+            if longest < 0.4 or not kept:  # of a pause that was meant to be 0.2 s: else this machine was elsewhere
+                break
         assert seen == kept
-        time.sleep(1.2)
-        assert sim.value("requests_processing") == 0
+
+
+def scraped(sim: Simulator, pause: float, seconds: float) -> tuple[float, float]:
+    """What runs after scrapes with such pauses for so long, and the longest time from one to the next."""
+    end, last, longest = time.monotonic() + seconds, time.monotonic(), 0.0
+    while time.monotonic() < end:
+        time.sleep(pause)
+        seen = sim.value("requests_processing")
+        longest, last = max(longest, time.monotonic() - last), time.monotonic()
+    return seen, longest
 
 
 def test_slots_are_told_in_the_log(sim: Simulator) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.lab.procs import stop
 from tests.lab.simulator import sglang_flags
 from tests.lab.simulator.harness import REFUSED, Simulator, start, until
 
@@ -20,8 +21,8 @@ _FLAGS = ["--enable-metrics", "--context-length", "524288"]
 
 @pytest.fixture
 def sim(tmp_path: Path) -> Iterator[Simulator]:
-    """An SGLang of the test's own."""
-    with start(tmp_path, *_FLAGS, engine="sglang") as running:
+    """An SGLang of the test's own; a long prompt takes it seconds, in which a test can look several times."""
+    with start(tmp_path, *_FLAGS, engine="sglang", SIM_PREFILL_TOK_S="1000") as running:
         assert until(lambda: "The server is fired up and ready to roll!" in running.log())
         yield running
 
@@ -42,21 +43,20 @@ def test_a_lone_prefill_is_neither_running_nor_queued_but_holds_tokens(sim: Simu
 
 def test_tokens_are_counted_when_a_request_ends_but_in_real_time_before(sim: Simulator) -> None:
     finished = sim.value("generation_tokens_total")
-    with sim.client(max_tokens=2_000):
+    with sim.client(max_tokens=20_000):
         assert until(lambda: computed(sim, "decode") > 200)
         assert sim.value("generation_tokens_total") == finished
         assert sim.value("num_running_reqs") == 1
-        assert until(lambda: sim.value("generation_tokens_total") == finished + 2_000)
+        assert until(lambda: sim.value("generation_tokens_total") == finished + 20_000)
 
 
 def test_health_takes_a_second_and_fails_when_the_scheduler_hangs(sim: Simulator) -> None:
     asked = time.monotonic()
-    assert sim.get("/health")[0] == 200
+    assert until(lambda: sim.get("/health")[0] == 200)  # 20 s of patience are a fifth of a second here
     assert time.monotonic() - asked >= 0.01
     (core,) = sim.cores()
-    os.kill(core, signal.SIGSTOP)
-    time.sleep(0.05)
-    assert sim.get("/health")[0] == 503
+    stop(core)
+    assert until(lambda: sim.get("/health")[0] == 503)  # once all that it had said before is heard
     assert "Health check failed" in sim.log()
     os.kill(core, signal.SIGCONT)
     assert until(lambda: sim.get("/health")[0] == 200)
@@ -83,7 +83,7 @@ def test_a_forgotten_request_goes_on_and_only_abort_all_ends_it(sim: Simulator) 
     before = computed(sim, "decode")
     assert until(lambda: computed(sim, "decode") > before)
     assert sim.post("/abort_request", {"rid": "", "abort_all": True})[0] == 200
-    assert until(lambda: sim.value("num_used_tokens") == 0)
+    assert until(lambda: sim.value("num_used_tokens") == 0, within=5.0)  # by itself it would end after 17 s
 
 
 def test_a_stalled_batch_is_ended_by_the_watchdog(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_sigterm_drains_without_limit(sim: Simulator) -> None:
         assert sim.get("/health")[0] == 503
         with pytest.raises(subprocess.TimeoutExpired):
             sim.wait(0.3)
-    assert sim.wait(3) == -signal.SIGKILL
+    assert sim.wait() == -signal.SIGKILL
 
 
 def test_metrics_are_there_only_where_they_were_asked_for(tmp_path: Path) -> None:

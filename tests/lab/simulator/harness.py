@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.lab.children import free_port
 from tests.lab.procs import children
 
 _PACKAGE = Path(__file__).resolve().parent
@@ -30,7 +31,11 @@ PROGRAMS = {
 REFUSED = 0  # the status of a request that found nobody
 
 
-def until(true: Callable[[], bool], within: float = 5.0) -> bool:
+PATIENCE_S = 30.0
+"""How long what must come is waited for: the machine may have other work for many times as long as it takes."""
+
+
+def until(true: Callable[[], bool], within: float = PATIENCE_S) -> bool:
     """Look again and again, for at most `within` real seconds; whether it came true."""
     end = time.monotonic() + within
     while time.monotonic() < end:
@@ -38,13 +43,6 @@ def until(true: Callable[[], bool], within: float = 5.0) -> bool:
             return True
         time.sleep(0.01)
     return true()
-
-
-def free_port() -> int:
-    """A port that nobody had a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @dataclass(slots=True)
@@ -55,11 +53,11 @@ class Simulator:
     port: int
     log_file: Path
 
-    def get(self, path: str, timeout: float = 5.0) -> tuple[int, str]:
+    def get(self, path: str, timeout: float = PATIENCE_S) -> tuple[int, str]:
         """Status and body; status 0 where the connection was refused or timed out."""
         return self._ask(urllib.request.Request(f"http://127.0.0.1:{self.port}{path}"), timeout)
 
-    def post(self, path: str, body: object = None, timeout: float = 5.0, **headers: str) -> tuple[int, str]:
+    def post(self, path: str, body: object = None, timeout: float = PATIENCE_S, **headers: str) -> tuple[int, str]:
         """The same for POST."""
         url = f"http://127.0.0.1:{self.port}{path}"
         data = b"" if body is None else json.dumps(body).encode()
@@ -110,7 +108,7 @@ class Simulator:
     def client(self, **body: object) -> socket.socket:
         """A client that has sent a streamed completion and holds its connection."""
         data = json.dumps({"stream": True, "ignore_eos": True, "sim_prompt_tokens": 10, **body}).encode()
-        connection = socket.create_connection(("127.0.0.1", self.port), timeout=5)
+        connection = socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE_S)
         connection.sendall(b"POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % len(data) + data)
         return connection
 
@@ -118,11 +116,11 @@ class Simulator:
         """All that it wrote, both streams."""
         return self.log_file.read_bytes().decode(errors="replace")
 
-    def ready(self, within: float = 20.0) -> bool:
+    def ready(self, within: float = PATIENCE_S) -> bool:
         """Wait for /health."""
         return until(lambda: self.process.poll() is not None or self.get("/health")[0] == 200, within)
 
-    def wait(self, within: float = 10.0) -> int:
+    def wait(self, within: float = PATIENCE_S) -> int:
         """The exit code, once it has ended."""
         return self.process.wait(within)
 
