@@ -32,8 +32,9 @@ from agent.host.reading import Known, Unknown, value_of
 from agent.quantity import Bytes
 from tests.lab.nvml import hosts
 from tests.lab.nvml.standin import StandIn
+from tests.lab.procs import stop
 
-SWIFT = NvmlBounds(answer_s=3.0, kill_after_s=0.2, retry_after_s=0.0, reopen_after_s=0.0, end_s=2.0)
+SWIFT = NvmlBounds(answer_s=10.0, kill_after_s=0.2, retry_after_s=0.0, reopen_after_s=0.0, end_s=2.0)
 Open = Callable[..., NvmlGpus]
 
 
@@ -55,6 +56,14 @@ async def cards_of(source: NvmlGpus) -> tuple[Gpu, ...]:
     reading = await source.read()
     assert isinstance(reading, Known), reading
     return reading.value
+
+
+async def known(source: NvmlGpus) -> Known[tuple[Gpu, ...]]:
+    """The first reading that is one: a busy machine may start an owner in more than one bound."""
+    async with asyncio.timeout(60):
+        while isinstance(reading := await source.read(), Unknown):
+            await asyncio.sleep(0.05)
+    return reading
 
 
 def unknown(card: Gpu) -> set[str]:
@@ -392,8 +401,7 @@ async def test_a_call_that_hangs_costs_its_bound_once_and_the_loop_goes_on(nvml:
     nvml.show(host)
     bound = 2.0  # the first answer comes with the start of its owner, which a busy machine takes half a second for
     source = gpus(NvmlBounds(answer_s=bound))
-    good = await source.read()
-    assert isinstance(good, Known)
+    good = await known(source)
     nvml.show(host | {"hang": True})
     longest = 0.0
     reading = asyncio.create_task(source.read())
@@ -413,15 +421,12 @@ async def test_a_call_that_hangs_costs_its_bound_once_and_the_loop_goes_on(nvml:
 async def test_an_owner_that_hangs_is_replaced_and_readings_come_again(nvml: StandIn, gpus: Open) -> None:
     host = hosts.cmp170hx(1)
     nvml.show(host | {"hang": "nvmlDeviceGetPowerUsage"})
-    source = gpus(NvmlBounds(answer_s=0.5, kill_after_s=0.1))
+    source = gpus(NvmlBounds(answer_s=2.0, kill_after_s=0.1))
     assert isinstance(await source.read(), Unknown)
     hung = pid_of(source)
     nvml.show(host)  # the call that hangs stays where it is
     await asyncio.sleep(0.15)
-    async with asyncio.timeout(30):  # a busy machine starts the new owner in more than one bound
-        while isinstance(reading := await source.read(), Unknown):
-            await asyncio.sleep(0.05)
-    assert len(reading.value) == 1
+    assert len((await known(source)).value) == 1
     assert pid_of(source) != hung
 
 
@@ -448,7 +453,7 @@ async def test_an_owner_that_breaks_says_its_last_words(
 async def test_signals_to_the_group_do_not_end_the_owner_before_the_agent(nvml: StandIn, gpus: Open) -> None:
     nvml.show(hosts.cmp170hx(1))
     source = gpus(SWIFT)
-    await source.read()
+    await known(source)
     owner = pid_of(source)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         os.kill(owner, number)
@@ -468,7 +473,7 @@ async def test_closing_leaves_no_process_and_does_not_wait_for_a_hung_call(nvml:
     await asyncio.sleep(0.05)
     began = time.monotonic()
     await source.close()
-    assert time.monotonic() - began < 15  # of the 30 that the call has
+    assert time.monotonic() - began < 10, "the call that hangs was waited for, for 30 s"
     assert not Path(f"/proc/{owner}").exists()
     assert isinstance(await under_way, Known | Unknown)
     assert isinstance(await source.read(), Unknown)
@@ -510,10 +515,10 @@ async def test_an_owner_that_cannot_be_killed_is_left_behind_and_no_other_is_sta
     nvml: StandIn, gpus: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nvml.show(hosts.cmp170hx(1))
-    source = gpus(NvmlBounds(answer_s=0.3, kill_after_s=0.1, end_s=0.1))
-    await source.read()
+    source = gpus(NvmlBounds(answer_s=2.0, kill_after_s=0.1, end_s=0.1))
+    await known(source)
     stuck = pid_of(source)
-    os.kill(stuck, signal.SIGSTOP)
+    stop(stuck)
     with monkeypatch.context() as patch:
         patch.setattr(subprocess.Popen, "kill", lambda process: None)  # as in state D: the signal stays pending
         assert isinstance(await source.read(), Unknown)
@@ -523,9 +528,7 @@ async def test_an_owner_that_cannot_be_killed_is_left_behind_and_no_other_is_sta
     assert f"process {stuck} cannot be killed" in reading.reason
     assert pid_of(source) == stuck
     os.kill(stuck, signal.SIGCONT)
-    async with asyncio.timeout(10):
-        while isinstance(await source.read(), Unknown):
-            await asyncio.sleep(0.02)
+    await known(source)
     assert pid_of(source) != stuck
 
 

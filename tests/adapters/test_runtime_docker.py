@@ -24,6 +24,7 @@ from tests.container.contract import until, view_in
 from tests.container.programs import RUNS, Program
 from tests.lab import images
 from tests.lab.engine import Engine
+from tests.lab.procs import stop
 
 pytestmark = pytest.mark.docker
 
@@ -222,7 +223,7 @@ async def test_a_frozen_engine_costs_one_call_its_deadline(own_engine: Engine) -
     images.busybox(own_engine, IMAGE)
     runtime, hasty = DockerRuntime(own_engine.docker_host), DockerRuntime(own_engine.docker_host, timeout_s=1)
     view = await run(runtime, spec())
-    os.kill(own_engine.pid, signal.SIGSTOP)
+    stop(own_engine.pid)
     begun = time.monotonic()
     with pytest.raises(RuntimeSilent):
         await hasty.list()
@@ -241,10 +242,20 @@ async def test_an_engine_that_is_started_again_is_found_again(own_engine: Engine
     view = await run(runtime, spec(program=Program(output="up\n")))
     async with aclosing(runtime.follow(view.id, None)) as lines, aclosing(runtime.events()) as events:
         assert (await anext(lines)).text == "up"
-        waiting = [asyncio.ensure_future(anext(stream, None)) for stream in (lines, events)]
-        await asyncio.sleep(0.3)
+        heard: list[str] = []
+
+        async def listen() -> None:
+            async for slug in events:
+                heard.append(slug)  # noqa: PERF401 - as they come
+
+        waiting = [asyncio.ensure_future(anext(lines, None)), asyncio.ensure_future(listen())]
+        while not heard:  # the stream of events is open once one of them came
+            passing = await runtime.create(spec("passing", Program(code=0)))
+            await runtime.start(passing)
+            await view_in(runtime, passing, RunState.EXITED)
+            await runtime.remove(passing)
         await asyncio.to_thread(own_engine.end, signal.SIGKILL)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             assert await asyncio.gather(*waiting) == [None, None]
     with pytest.raises(RuntimeUnreachable):
         await runtime.list()

@@ -28,6 +28,7 @@ from tests.adapters.processes import end_all
 from tests.container.contract import logged, until, view_in
 from tests.lab import systemd
 from tests.lab.engine import Engine
+from tests.lab.procs import stop
 
 WAITS = "import time\nprint('up', flush=True)\ntime.sleep(600)"
 BURROWS = """
@@ -240,7 +241,7 @@ async def test_a_kill_for_memory_is_what_the_kernel_counted(bench: Bench, counte
 async def test_a_zombie_has_ended(bench: Bench) -> None:
     container_id = await bench.start(WAITS)
     marks = bench.marks(container_id)
-    os.kill(marks.wrapper.pid, signal.SIGSTOP)  # nobody reaps now
+    stop(marks.wrapper.pid)  # nobody reaps now
     processes.send(marks.main, signal.SIGKILL)
 
     async def seen() -> bool:
@@ -414,7 +415,7 @@ from agent.container.port import ContainerSpec
 
 async def main():
     runtime = ProcessRuntime(Path({str(root)!r}), LogRotation(0, 3))
-    body = {{"Cmd": ["/bin/sh", "-c", "trap 'exit 7' TERM; while :; do sleep 0.1; done"],
+    body = {{"Cmd": ["/bin/sh", "-c", "trap 'exit 7' TERM; echo up; while :; do sleep 0.1; done"],
              "Labels": labels_for(Identity("some-recipe", "plan-1", 1))}}
     await runtime.start(await runtime.create(ContainerSpec("some-recipe", "plan-1", 1, "engine", body)))
 
@@ -426,7 +427,7 @@ asyncio.run(main())
         runtime = ProcessRuntime(root, LogRotation(0, 3))
         (view,) = await runtime.list()
         assert view.running
-        await asyncio.sleep(0.3)  # the shell sets its trap
+        await logged(runtime, view.id, "up")  # the shell has set its trap
         await runtime.signal(view.id, "TERM")
         assert (await view_in(runtime, view.id, RunState.EXITED)).exit_code == 7
     finally:
@@ -436,7 +437,7 @@ asyncio.run(main())
 async def test_a_disk_that_hangs_costs_a_call_its_deadline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     release = threading.Event()
     monkeypatch.setattr(records, "folders", lambda root: release.wait(30) and iter(()))
-    runtime = ProcessRuntime(tmp_path, LogRotation(0, 3), timeout_s=0.2)
+    runtime = ProcessRuntime(tmp_path, LogRotation(0, 3), timeout_s=1.0)
     beats = 0
     asking = asyncio.ensure_future(runtime.list())
     while not asking.done():
@@ -453,7 +454,7 @@ async def test_the_end_of_a_silent_engine_is_heard_at_once(bench: Bench, monkeyp
     for name in ("CALM_S", "LIVELY_S", "ANYWAY_S", "ANYWAY_HEARD_S"):
         monkeypatch.setattr(process_follow, name, 3600.0)
     found = await bench.start("import sys, time\nprint('up', flush=True)\ntime.sleep(1.5)\nsys.exit(3)")
-    async with asyncio.timeout(8):
+    async with asyncio.timeout(30):
         assert [line.text async for line in bench.runtime.follow(found, None)] == ["up"]
     view = await bench.runtime.view(found)
     assert view is not None

@@ -17,6 +17,7 @@ from tests.e2e import recipes
 from tests.e2e.rig import Rig, deployed, wait_for
 from tests.lab import holdup, images
 from tests.lab.engine import Engine
+from tests.lab.procs import stop
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(150)]
 SHORT = {"release": 8}
@@ -107,7 +108,7 @@ def test_an_engine_that_is_frozen_in_a_stop_delays_it_and_loses_nothing(own_engi
         for slug in ("leaves", "stays"):
             deployed(rig, slug, SHORT)
         ask(rig, "leaves", "stop")
-        os.kill(own_engine.pid, signal.SIGSTOP)
+        stop(own_engine.pid)
         try:
             rig.until("leaves", "quarantined", within=40)
             print(rig.status("leaves")["why"])

@@ -17,7 +17,7 @@ from tests.e2e.rig import Rig, deployed, running, wait_for
 from tests.lab.children import free_port
 from tests.lab.nvml.hosts import cmp170hx
 from tests.lab.nvml.standin import StandIn
-from tests.lab.procs import descendants, ended, state
+from tests.lab.procs import descendants, ended, state, stop
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
@@ -107,7 +107,7 @@ def test_an_exit_with_0_and_a_process_that_nobody_reaps_are_exits(process_rig: R
     print(f"exit 0 → ready again {time.monotonic() - began:.2f} s, of which the engine's own start is 2 s")
     server = traffic.server(port)
     (wrapper,) = [int(Path(f"/proc/{server}/stat").read_text().rpartition(") ")[2].split()[1])]
-    os.kill(wrapper, signal.SIGSTOP)
+    stop(wrapper)
     try:
         os.kill(server, signal.SIGKILL)
         wait_for(lambda: state(server) == "Z", "the engine to be a zombie process")
