@@ -102,6 +102,21 @@ async def serve(listener: socket.socket, protocols: Protocols, context: ssl.SSLC
     )
 
 
+async def leave(server: asyncio.Server) -> None:
+    """Accept no more on it; another one accepts on the same listener.
+
+    What it accepted a moment ago begins first: asyncio makes a connection's transport a turn of the loop later, and
+    drops it without a word where its server has closed by then (the assertion in `Server._attach`).
+    """
+    loop = asyncio.get_running_loop()
+    for one in server.sockets:
+        loop.remove_reader(one)
+    try:
+        await asyncio.sleep(0)
+    finally:
+        server.close()
+
+
 def unix_peer(transport: asyncio.BaseTransport | None) -> tuple[int, int] | None:
     """Uid and pid of the client of a unix socket, as the kernel noted them when it connected."""
     found: Any = transport.get_extra_info("socket") if transport is not None else None

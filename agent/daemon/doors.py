@@ -111,11 +111,11 @@ class Doors:
             self._veil.learn(token)
         server = await listen.serve(tcp.socket, doorway(tcp.runner, tcp.crowd), context)
         before, tcp.server = tcp.server, server
-        if before is not None:
-            before.close()
         tcp.guard.tokens = tokens
         tcp.guard.names = listen.host_names() | frozenset(wanted.names)
         tcp.guard.rate.per_s, tcp.guard.rate.burst = wanted.rate_per_s, wanted.burst
+        if before is not None:
+            await listen.leave(before)
 
     async def take(self, settings: Settings) -> None:
         """A new site file: raises what is wrong with its part, and keeps the old."""
