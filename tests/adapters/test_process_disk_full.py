@@ -114,6 +114,7 @@ def test_a_log_that_cannot_be_timed_costs_no_engine(held: Callable[..., Held]) -
     wrapper = held("log.times", engine=talks)
     until(lambda: wrapper.read("log.times") != "", "the engine runs")
     wrapper.full()
+    time.sleep(process_stub.TICK_S)  # a line that was being written is there by now
     noted = wrapper.read("log.times")
     time.sleep(3 * process_stub.TICK_S)
     assert wrapper.wrapper.poll() is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import mmap
 import os
 import signal
@@ -301,6 +302,7 @@ async def test_this_process_has_moved_bytes(processes: ProcProcesses, tmp_path: 
 
 async def test_own_memory_is_what_is_neither_a_files_nor_shared(processes: ProcProcesses) -> None:
     """Fifty megabytes that are written to show; a mapped file of the same size does not."""
+    gc.collect()  # what other tests left is not let go of in between
     before = value_of((await look_at_self(processes)).own_bytes)
     held = b"x" * 50_000_000
     after = value_of((await look_at_self(processes)).own_bytes)

@@ -76,7 +76,7 @@ CALLS: dict[str, Callable[[DockerRuntime, Path], Awaitable[Any]]] = {
 async def test_a_hung_engine_costs_a_call_its_deadline_and_never_the_loop(name: str, tmp_path: Path) -> None:
     """It accepts and never answers."""
     async with serving(tmp_path, {"GET /version": Hang}) as stub:
-        runtime = DockerRuntime(stub.host, timeout_s=0.5)
+        runtime = DockerRuntime(stub.host, timeout_s=1.0)
         asking = asyncio.ensure_future(CALLS[name](runtime, tmp_path))
         longest, last, begun = 0.0, time.monotonic(), time.monotonic()
         while not asking.done():
@@ -86,8 +86,8 @@ async def test_a_hung_engine_costs_a_call_its_deadline_and_never_the_loop(name: 
             asking.result()
         assert isinstance(caught.value, RuntimeSilent) or name == "pull"
         assert caught.value.retryable
-        assert time.monotonic() - begun < 3
-        assert longest < 0.3
+        assert time.monotonic() - begun < 10
+        assert longest < 0.9, "the loop stood still for as long as the Engine was silent"
         await runtime.close()
 
 
@@ -134,7 +134,7 @@ async def test_a_stream_on_a_hung_engine_can_be_left(stream: str, tmp_path: Path
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
-        assert time.monotonic() - begun < 0.3
+        assert time.monotonic() - begun < 3, "it waited for the deadline of 5 s"
         await runtime.close()
 
 
@@ -367,7 +367,7 @@ async def test_removal_waits_until_the_name_is_free(tmp_path: Path) -> None:
 async def test_a_removal_that_hangs_ends_at_its_deadline_and_may_be_repeated(answer: Any, tmp_path: Path) -> None:
     answers = {f"GET /containers/{ID}/json": (200, document(status="exited")), f"DELETE /containers/{ID}": answer}
     async with serving(tmp_path, answers) as stub:
-        runtime = DockerRuntime(stub.host, timeout_s=0.5)
+        runtime = DockerRuntime(stub.host, timeout_s=1.0)
         for _ in range(2):
             with pytest.raises(RuntimeSilent):
                 await runtime.remove(ID)

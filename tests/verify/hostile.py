@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -47,10 +48,12 @@ def counting(prompt: float = 1.0, made: float = 1.0, **more: Any) -> Any:
         out.write(HEAD)
         read, most = tokens_of(str(asked["prompt"])), int(asked["max_tokens"])
         engine.read += read
+        times = engine.begin()
         await asyncio.sleep(read / engine.prefill)
         for number in range(most):
             await asyncio.sleep(1 / engine.pace)
             engine.made += 1
+            times.append(time.monotonic())
             out.write(piece(" word", "length" if number == most - 1 else None))
             await out.drain()
         out.write(usage(int(read * prompt), int(most * made), **more) + DONE)
@@ -81,7 +84,24 @@ class Hostile:
     asked: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     """Paths and headers of what came."""
     bodies: list[dict[str, Any]] = field(default_factory=list)
+    written: list[list[float]] = field(default_factory=list)
+    """For each completion, when it began and when each of its tokens was written."""
     open: set[asyncio.Task[Any]] = field(default_factory=set)
+
+    def begin(self) -> list[float]:
+        """A completion begins: where the times of its tokens go."""
+        self.written.append([time.monotonic()])
+        return self.written[-1]
+
+    def gave(self, tokens: int) -> float:
+        """Tokens a second of the last completion of so many: fewer than its pace where the machine has other work."""
+        *_, times = [one for one in self.written if len(one) == tokens + 1]
+        return (tokens - 1) / (times[-1] - times[1])
+
+    def began_after(self, tokens: int) -> float:
+        """Seconds until the first token of the last completion of so many."""
+        *_, times = [one for one in self.written if len(one) == tokens + 1]
+        return times[1] - times[0]
 
     async def serve(self, reader: asyncio.StreamReader, out: asyncio.StreamWriter) -> None:
         """One connection, whose task is known until it is closed."""

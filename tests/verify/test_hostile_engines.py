@@ -75,10 +75,13 @@ async def measured(
 
 
 async def test_an_honest_one_is_measured_right() -> None:
-    decode, prefill = await measured(Hostile(), DECODE, PREFILL)
+    engine = Hostile()
+    decode, prefill = await measured(engine, DECODE, PREFILL)
     assert (decode.dropped, prefill.dropped) == ("", "")
-    assert 100.0 <= decode.figures["decode_tok_s"].value <= 205.0
-    assert 8000.0 <= prefill.figures["prefill_tok_s"].value <= 20_500.0
+    assert decode.figures["decode_tok_s"].value == pytest.approx(engine.gave(DECODE.max_tokens), rel=0.25)
+    assert decode.figures["decode_tok_s"].value <= 205.0
+    gave = PREFILL.prompt_tokens / engine.began_after(PREFILL.max_tokens)
+    assert 0.4 * gave <= prefill.figures["prefill_tok_s"].value <= 20_500.0
     assert decode.watched
     assert prefill.watched
 
@@ -162,17 +165,21 @@ async def uncounted(engine: Hostile, asked: Mapping[str, Any], out: asyncio.Stre
     """As honest as any, without counts."""
     out.write(HEAD)
     engine.read += tokens_of(str(asked["prompt"]))
+    times = engine.begin()
     for number in range(most := int(asked["max_tokens"])):
         await asyncio.sleep(1 / engine.pace)
         engine.made += 1
+        times.append(time.monotonic())
         out.write(piece(" word", "length" if number == most - 1 else None))
     out.write(DONE)
 
 
 async def test_an_engine_that_counts_nothing_is_measured_by_its_tokenizer_alone() -> None:
-    (found,) = await measured(Hostile(uncounted), DECODE)
+    engine = Hostile(uncounted)
+    (found,) = await measured(engine, DECODE)
     assert found.dropped == ""
-    assert 100.0 <= found.figures["decode_tok_s"].value <= 205.0
+    assert found.figures["decode_tok_s"].value == pytest.approx(engine.gave(DECODE.max_tokens), rel=0.25)
+    assert found.figures["decode_tok_s"].value <= 205.0
 
 
 async def test_prompts_that_nobody_counts_are_of_no_context() -> None:

@@ -32,7 +32,11 @@ async def streams() -> AsyncIterator[HttpStreams]:
 
 
 async def traced(streams: HttpStreams, script: Script, within: float = 10.0, asked: int = ASKED) -> Trace:
-    async with served(Hostile(script)) as engine:
+    return await trace_of(streams, Hostile(script), within, asked)
+
+
+async def trace_of(streams: HttpStreams, hostile: Hostile, within: float, asked: int) -> Trace:
+    async with served(hostile) as engine:
         request = Request("/v1/completions", "POST", {"prompt": "a", "max_tokens": asked, "stream": True})
         return await streams.trace(Endpoint("127.0.0.1", engine.port, KEY), request, within)
 
@@ -214,7 +218,9 @@ async def test_a_first_piece_of_many_tokens_is_not_counted_as_one(streams: HttpS
 
 
 async def test_an_honest_stream_is_timed_by_its_pace(streams: HttpStreams) -> None:
-    trace = await traced(streams, hostile.honest, asked=60)
+    engine = Hostile(hostile.honest)
+    trace = await trace_of(streams, engine, 10.0, asked=60)
     rate = decode_rate([trace])
     assert rate is not None
-    assert 60.0 <= rate <= 205.0
+    assert rate == pytest.approx(engine.gave(60), rel=0.25)
+    assert rate <= 205.0
