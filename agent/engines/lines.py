@@ -7,19 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agent.engines.model import FailureClass, LogEvent, Phase
+from agent.engines.said import own_until, spoken, survived
 
 LONGEST = 4096
+LONGEST_RECORD = 1 << 16
+"""Of one in JSON, which means nothing when it is cut."""
 SHOWN = 300
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _BREAK = re.compile(r"[\r\n]+")
-# What clients sent, and what the model said to them, may stand in the log (`--enable-log-requests`,
-# `--enable-log-outputs`, `--log-requests`, llama.cpp's `--verbose`): it must not be read as the engine's own words. So
-# may the dump of an engine's configuration.
-_QUOTED = re.compile(
-    r"Received request |Generated response |log_server_r: (?:request|response): |Receive: obj=|Finish: obj="
-    r"|\bprompt: |non-default args: |server_args="
-)
 # Lines that the agent's own probes cause, and lines that only say "still waiting": they prove nothing in a start-up.
 _ECHO = re.compile(
     r'"(?:GET|HEAD) /(?:health\S*|v1/health|metrics\S*|ping|ready|v1/models|slots|props|load|version|v1/loads\S*'
@@ -74,19 +70,27 @@ def hangs(pattern: str) -> Meaning:
 
 def read(line: str, table: Sequence[Meaning]) -> LogEvent | None:
     """The meaning of one line: of the last of its parts that has one (progress bars write carriage returns)."""
-    for part in reversed(_BREAK.split(line[:LONGEST])):
+    for part in reversed(_BREAK.split(line[: LONGEST_RECORD if line.startswith("{") else LONGEST])):
         text = _ANSI.sub("", part).strip()
-        if text and (event := mean(text, table)) is not None:
+        if text and (event := first_of(text, table)) is not None:
             return event
     return None
 
 
+def first_of(text: str, table: Sequence[Meaning]) -> LogEvent | None:
+    """The first meaning in a line: a record in JSON may hold a whole traceback."""
+    return next((event for words in spoken(text) if (event := mean(words, table)) is not None), None)
+
+
 def mean(text: str, table: Sequence[Meaning]) -> LogEvent | None:
-    """The first row that matches."""
-    quoted = _QUOTED.search(text)
+    """The first row that matches in the engine's own words; a failure that it survived is none."""
+    begins, ended = own_until(text)
+    calm = survived(text)
     for row in table:
+        if row.failure is not None and calm:
+            continue
         match = row.pattern.search(text)
-        if match is not None and (quoted is None or match.end() <= quoted.end()):
+        if match is not None and match.start() <= begins and match.end() <= ended:
             return event_of(text[:SHOWN], row, match)
     return None
 

@@ -77,9 +77,10 @@ _LOG: tuple[Meaning, ...] = (
     fails(FailureClass.HANG, r"[Ww]atchdog timeout \(self\.watchdog_timeout=|Hang detected after", hang=True),
     fails(
         FailureClass.WORKER_DIED,
-        r"scheduler died during initialization|Subprocess \S+ .*crashed with exit code",
+        r"scheduler died during initialization|Subprocess \S+ .*crashed with exit code|scheduler is dead\. Please check"
+        r"|Child process unexpectedly failed with",
     ),
-    fails(FailureClass.START_FAILED, r"Initialization failed\. Please see"),
+    fails(FailureClass.START_FAILED, r"Initialization failed\. (?:Please see|warmup error)"),
     fails(
         FailureClass.ENGINE_DEAD,
         r"Scheduler hit an exception|SIGQUIT received|Received sigquit from a child",

@@ -34,7 +34,8 @@ _SCRIPT = re.compile(r"(?:^|/)tabbyapi/(?:main\.py|start\.(?:sh|py))$", re.IGNOR
 
 _LOG: tuple[Meaning, ...] = (
     *FAILURES,
-    fails(FailureClass.GPU_OOM, r"Insufficient VRAM (?:in split )?for model and cache"),
+    # its lines are wrapped at the width of a terminal
+    fails(FailureClass.GPU_OOM, r"Insufficient VRAM(?: in split)?(?: for|$)"),
     starts(Phase.READY, r"Developer documentation: http"),
     starts(Phase.WARM_UP, r"Model successfully loaded\."),
     starts(Phase.LOAD, r"Loading model(?: modules)?:?\s.*?(?P<percent>\d+)%|Loading model: "),

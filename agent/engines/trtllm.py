@@ -51,6 +51,7 @@ _LOG: tuple[Meaning, ...] = (
     *FAILURES,
     fails(FailureClass.GPU_OOM, r"Executor creation failed due to insufficient GPU memory"),
     fails(FailureClass.KV_TOO_SMALL, r"must be large enough to process at least 1 sequence to completion"),
+    fails(FailureClass.START_FAILED, r"Executor worker returned error|orte_init failed"),
     fails(FailureClass.HANG, r"Hang detected after \d+ seconds", hang=True),
     fails(
         FailureClass.ENGINE_DEAD,

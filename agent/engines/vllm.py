@@ -77,7 +77,8 @@ _LOG: tuple[Meaning, ...] = (
     fails(FailureClass.HANG, r"RPC call to (?:execute_model|sample_tokens) timed out", hang=True),
     fails(
         FailureClass.WORKER_DIED,
-        r"Worker proc \S+ died unexpectedly|WorkerProc failed to start|Worker \S+ pid \d+ died, exit code",
+        r"Worker proc \S+ died unexpectedly|WorkerProc failed to start|Worker \S+ pid \d+ died, exit code"
+        r"|got fatal signal from worker processes|Worker failed with error",
     ),
     fails(
         FailureClass.START_FAILED,

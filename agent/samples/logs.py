@@ -35,10 +35,9 @@ class LogTail:
     """Time of the newest line, to go on from after the stream broke."""
 
     def add(self, line: LogLine) -> None:
-        """Take one line."""
-        if len(line.text) > LONGEST_LINE:
-            line = LogLine(line.text[:LONGEST_LINE] + " …", line.at)
-        self.lines.append(line)
+        """Take one line. Its meaning is read in the whole of it, since a record in JSON that is cut has none."""
+        cut = len(line.text) > LONGEST_LINE
+        self.lines.append(LogLine(line.text[:LONGEST_LINE] + " …", line.at) if cut else line)
         self.total += 1
         self.seen.update(words for words in self.wanted if words in line.text)
         self.count += 0 if is_echo(line.text) else 1
@@ -47,9 +46,10 @@ class LogTail:
             self.fresh.append(self.as_of_now(line, event))
 
     def as_of_now(self, line: LogLine, event: LogEvent) -> LogEvent:
-        """An adopted engine's log is read from its beginning: compilers of its start are not at work now."""
+        """An adopted engine's log is read from its beginning: compilers of its start are not at work now, and what it
+        complained of before it was ready was not its end."""
         old = self.ready_at is not None and line.at is not None and line.at <= self.ready_at
-        return replace(event, jit=False) if old and event.jit else event
+        return replace(event, jit=False, hang=False, failure=None) if old else event
 
     def unseen(self) -> tuple[str, ...]:
         """What was wanted and has not come."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import replace
 
 from agent.clock import Instant
 from agent.container.port import ContainerView, RunState
-from agent.engines.model import EngineReading, LogEvent, Phase, Pong
+from agent.engines.model import EngineReading, FailureClass, LogEvent, Phase, Pong
 from agent.plan.watch import Watch
 from agent.samples.fold import (
     compilers,
@@ -25,10 +25,25 @@ from agent.samples.model import Connections, Health, Miss, Missed, Sample, Windo
 
 KEPT_S = 1800.0
 KEPT_SAMPLES = 4096
-KEPT_FAILURES = 100
+KEPT_EACH = 10
+"""Failure lines of one class: a start that tries the same again and again must not hide what ended it."""
 KEPT_XIDS = 100
 STALE_FAILURE_S = 60.0
-"""A failure line that tokens followed for so long was not the end of the engine."""
+"""A failure line that the engine outlived for so long was not its end."""
+OF_A_START = frozenset(
+    {
+        FailureClass.BAD_FLAG,
+        FailureClass.MODEL_PATH,
+        FailureClass.WEIGHTS,
+        FailureClass.AUTHENTICATION,
+        FailureClass.KV_TOO_SMALL,
+        FailureClass.GPU_BUSY,
+        FailureClass.NO_CARDS,
+        FailureClass.NETWORK,
+    }
+)
+"""What only a start can end with. An engine that has long been ready tells so of a client's wish (a picture that cannot
+be fetched, an adapter with broken files), and goes on."""
 GAP_PERIODS = 3.0
 GAP_S = 45.0
 """So long a tick may take without being taken for a gap in which nobody looked: evidence is gathered for up to 30 s."""
@@ -57,6 +72,8 @@ class WindowBuilder:
         self._keep = max(KEPT_S, 2 * (watch.stall_blind.seconds or 0.0))
         self._samples: deque[Sample] = deque(maxlen=KEPT_SAMPLES)
         self._failures: list[tuple[Instant, LogEvent]] = []
+        self._outlived: list[tuple[Instant, LogEvent]] = []
+        """Those after which the start went on: a cause only where nothing better is found."""
         self._process: float | None = None
         self._oom_first: int | None = None
         power = {
@@ -84,8 +101,8 @@ class WindowBuilder:
             ready=window.ready or (sample.at if is_ready(sample, window.phases) else None),
             phases=phases,
             phased=phased,
-            failures=tuple(event for _, event in self._failures),
-            marks=replace(marks, failed=tuple(at for at, _ in self._failures)),
+            failures=tuple(event for _, event in (*self._failures, *self._outlived)),
+            marks=replace(marks, failed=tuple(at for at, _ in (*self._failures, *self._outlived))),
         )
         return self._window
 
@@ -158,11 +175,25 @@ class WindowBuilder:
         return start is not None and known is not None and start != known
 
     def _note_failures(self, sample: Sample, progressed: bool) -> None:
-        """Keep failure lines until the engine has gone on for a while after them; of many, the first."""
-        if progressed and self._window.ready is not None:
-            self._failures = [(at, event) for at, event in self._failures if sample.at - at < STALE_FAILURE_S]
-        fresh = [(sample.at, event) for event in sample.log if event.failure is not None]
-        self._failures = (self._failures + fresh)[:KEPT_FAILURES]
+        """Keep failure lines until the engine has gone on for a while after them; of many of a class, the first."""
+        at, ready = sample.at, self._window.ready
+        fresh = [event for event in sample.log if event.failure is not None]
+        if ready is None:
+            self._outlive(sample)
+        elif at - ready >= STALE_FAILURE_S:
+            self._outlived = []
+            self._failures = [(then, event) for then, event in self._failures if then - ready >= 0]
+            fresh = [event for event in fresh if event.failure not in OF_A_START]
+        if progressed and ready is not None:
+            self._failures = [(then, event) for then, event in self._failures if at - then < STALE_FAILURE_S]
+        self._failures = first_of_each([*self._failures, *((at, event) for event in fresh)])
+
+    def _outlive(self, sample: Sample) -> None:
+        """A start that comes to its next step, or gets on in one, went on after what was written long before."""
+        if any(event.phase is not None and event.failure is None for event in sample.log):
+            old = [known for known in self._failures if sample.at - known[0] >= STALE_FAILURE_S]
+            self._failures = [known for known in self._failures if known not in old]
+            self._outlived = first_of_each([*self._outlived, *old])
 
     def _xids(self, before: Marks, sample: Sample) -> tuple[XidSeen, ...]:
         fresh = tuple(XidSeen(xid.uuid, xid.number, xid.text, sample.at) for xid in sample.xids)
@@ -175,6 +206,17 @@ class WindowBuilder:
         if self._oom_first is None or sample.oom_kills < self._oom_first:
             self._oom_first = sample.oom_kills
         return sample.oom_kills - self._oom_first
+
+
+def first_of_each(failures: list[tuple[Instant, LogEvent]]) -> list[tuple[Instant, LogEvent]]:
+    """The first lines of every class, in their order."""
+    seen: Counter[FailureClass | None] = Counter()
+    kept = []
+    for at, event in failures:
+        seen[event.failure] += 1
+        if seen[event.failure] <= KEPT_EACH:
+            kept.append((at, event))
+    return kept
 
 
 def killed_at_exit(previous: Sample | None, sample: Sample) -> bool:

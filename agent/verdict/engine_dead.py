@@ -68,7 +68,7 @@ def fatal_line(case: Case) -> Verdict | None:
 def cards_lost(case: Case) -> Verdict | None:
     """The container has lost its cards (a reload of systemd takes them away); tokens after the line say otherwise."""
     for at, event in zip(case.marks.failed, case.window.failures, strict=False):
-        if event.failure is FailureClass.NVML_LOST and not moved_after(case, at):
+        if event.failure is FailureClass.NVML_LOST and in_service(case, at) and not moved_after(case, at):
             if case.now - at < 2 * case.watch.period.value:
                 return Verdict(Judged.SUSPECT, "the log says that the cards cannot be reached", kind=Kind.NVML_LOST)
             return Verdict(
@@ -91,9 +91,14 @@ def fatal(case: Case) -> LogEvent | None:
 
 def fatal_at(case: Case) -> Instant | None:
     for at, event in zip(case.marks.failed, case.window.failures, strict=False):
-        if event.failure in FATAL and case.window.ready is not None and at.mono > case.window.ready.mono:
+        if event.failure in FATAL and in_service(case, at):
             return at
     return None
+
+
+def in_service(case: Case, at: Instant) -> bool:
+    """Written after it was ready: what a start complained of, it outlived."""
+    return case.window.ready is not None and at.mono > case.window.ready.mono
 
 
 def moved_after(case: Case, at: Instant) -> bool:

@@ -10,7 +10,7 @@ from agent.verdict.model import Remedy
 # The later a class stands here, the more it is a mere consequence of something else; the first tier that occurs wins,
 # and of it the first line. What is in no tier is a root cause.
 CONSEQUENCES: tuple[frozenset[FailureClass], ...] = (
-    frozenset({FailureClass.NCCL, FailureClass.HANG}),
+    frozenset({FailureClass.NCCL, FailureClass.HANG, FailureClass.NETWORK}),
     frozenset({FailureClass.WORKER_DIED}),
     frozenset({FailureClass.ENGINE_DEAD, FailureClass.START_FAILED, FailureClass.UNKNOWN}),
 )
@@ -24,6 +24,7 @@ CONFIGURATION = frozenset(
         FailureClass.AUTHENTICATION,
         FailureClass.KV_TOO_SMALL,
         FailureClass.MEMLOCK,
+        FailureClass.DISK_FULL,
     }
 )
 """The same start ends the same way: a restart cannot mend it."""
@@ -40,7 +41,10 @@ WORDS = {
     FailureClass.GPU_BUSY: "the cards' memory is not free",
     FailureClass.GPU_OOM: "the cards' memory ran out",
     FailureClass.HOST_OOM: "the host's memory ran out",
+    FailureClass.NETWORK: "the model's host cannot be reached",
+    FailureClass.DISK_FULL: "its disk is full",
     FailureClass.NVML_LOST: "the container lost its cards",
+    FailureClass.NO_CARDS: "the engine sees no cards",
     FailureClass.CUDA_FAULT: "a kernel failed on the card",
     FailureClass.NCCL: "communication between ranks failed",
     FailureClass.SHARED_MEMORY: "shared memory is full or left over",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from agent.container.port import LogLine
-from agent.engines.model import LogEvent
+from agent.engines.model import FailureClass, LogEvent
+from agent.engines.vllm import Vllm
 from agent.samples.logs import KEPT_LINES, LONGEST_LINE, LogTail
 
 
@@ -32,6 +33,25 @@ def test_lines_that_must_be_seen_are_seen_once_for_all() -> None:
     for _ in range(KEPT_LINES):
         tail.add(LogLine("x"))
     assert tail.unseen() == ("never",)
+
+
+def test_what_an_adopted_engine_complained_of_before_it_was_ready_was_not_its_end() -> None:
+    """It serves in spite of it; what was written since, while nobody looked, may be its end."""
+    bad = LogEvent("boom", failure=FailureClass.CUDA_FAULT, hang=True)
+    tail = LogTail(lambda _: bad, ready_at=100.0)
+    tail.add(LogLine("old", 99.0))
+    tail.add(LogLine("new", 101.0))
+    events, _ = tail.take()
+    assert [(event.failure, event.hang) for event in events] == [(None, False), (FailureClass.CUDA_FAULT, True)]
+
+
+def test_a_record_in_json_is_read_whole_and_kept_short() -> None:
+    """A traceback in one line is longer than what is kept of a line, and its cause stands at its end."""
+    tail = LogTail(Vllm().read_log)
+    trace = "Traceback\\n" + "  File core.py\\n" * 600 + "torch.OutOfMemoryError: CUDA out of memory."
+    tail.add(LogLine(f'{{"level": "ERROR", "message": "EngineCore failed to start.", "exc_info": "{trace}"}}'))
+    assert len(tail.lines[0].text) <= LONGEST_LINE + 2
+    assert [event.failure for event in tail.take()[0]] == [FailureClass.GPU_OOM]
 
 
 def test_compilers_of_an_adopted_engines_start_are_not_at_work_now() -> None:

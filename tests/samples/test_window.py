@@ -22,7 +22,8 @@ from agent.samples.model import (
     Sample,
     Xid,
 )
-from agent.samples.window import KEPT_FAILURES, WindowBuilder
+from agent.samples.window import KEPT_EACH, OF_A_START, WindowBuilder
+from agent.verdict.failure import root_cause
 
 WATCH = derive(None, [], {})
 VIEW = ContainerView("c", "n", "s", "p", 1, RunState.RUNNING, pid=1)
@@ -189,8 +190,86 @@ def test_of_very_many_failure_lines_the_first_are_kept():
     fold = builder()
     lines = tuple(LogEvent(str(number), failure=FailureClass.NCCL) for number in range(500))
     window = fold.add(sample(0, health=REFUSED, log=lines))
-    assert len(window.failures) == KEPT_FAILURES
+    assert len(window.failures) == KEPT_EACH
     assert window.failures[0].text == "0"
+
+
+def test_a_start_that_fails_at_the_same_again_and_again_does_not_hide_its_end():
+    fold = builder()
+    for tick in range(200):
+        fold.add(starting(tick * 10.0, line(FailureClass.NETWORK)))
+    assert fold.add(starting(2000, FAILURE)).failures[-1] is FAILURE
+
+
+# ── failures of a start that goes on ──────────────────────────────────────────────────────────────────────────────
+
+
+def line(failure: FailureClass) -> LogEvent:
+    return LogEvent(failure, failure=failure)
+
+
+def starting(seconds: float, *log: LogEvent) -> Sample:
+    return sample(seconds, scrape=REFUSED, health=REFUSED, log=log)
+
+
+def cause(window) -> FailureClass | None:
+    found = root_cause(window.failures)
+    return found.failure if found else None
+
+
+LATER = LogEvent("loads", phase=Phase.LOAD)
+
+
+def test_what_a_start_went_on_after_is_no_cause_beside_what_ended_it():
+    """An optional file that may not be fetched, a look-up of a path on the hub: minutes later its memory ran out."""
+    fold = builder()
+    fold.add(starting(0, line(FailureClass.AUTHENTICATION)))
+    fold.add(starting(70, LATER))
+    assert cause(fold.add(starting(80, line(FailureClass.GPU_OOM)))) is FailureClass.GPU_OOM
+
+
+def test_what_a_start_went_on_after_is_a_better_cause_than_none():
+    """One rank of several fails, the others load for minutes; then all is over, and nobody says why again."""
+    fold = builder()
+    fold.add(starting(0, line(FailureClass.GPU_OOM)))
+    fold.add(starting(70, LATER))
+    assert cause(fold.add(starting(300, line(FailureClass.START_FAILED)))) is FailureClass.GPU_OOM
+
+
+def test_the_first_cause_stands_while_others_go_on_for_a_moment():
+    fold = builder()
+    fold.add(starting(0, line(FailureClass.GPU_OOM)))
+    fold.add(starting(20, LATER))
+    assert cause(fold.add(starting(30, line(FailureClass.CUDA_FAULT)))) is FailureClass.GPU_OOM
+
+
+def test_an_engine_that_has_been_ready_for_a_minute_outlived_what_its_start_complained_of():
+    """Without any request, so without any progress: hours later its core is killed, and a restart is all it needs."""
+    fold = builder()
+    fold.add(starting(0, line(FailureClass.AUTHENTICATION), line(FailureClass.NVML_LOST)))
+    for seconds in (10, 40, 70):
+        window = fold.add(sample(seconds, rank()))
+    assert window.failures == ()
+    assert cause(fold.add(sample(80, log=(line(FailureClass.ENGINE_DEAD),)))) is FailureClass.ENGINE_DEAD
+
+
+@pytest.mark.parametrize("failure", sorted(OF_A_START))
+def test_what_only_a_start_can_end_with_is_no_failure_of_an_engine_in_service(failure):
+    fold = builder(ready=at(-3600))
+    assert fold.add(sample(0, rank(), log=(line(failure),))).failures == ()
+
+
+@pytest.mark.parametrize("failure", sorted(set(FailureClass) - OF_A_START))
+def test_what_can_end_an_engine_in_service_is_kept(failure):
+    fold = builder(ready=at(-3600))
+    assert cause(fold.add(sample(0, rank(), log=(line(failure),)))) is failure
+
+
+@pytest.mark.parametrize("failure", sorted(FailureClass))
+def test_an_engine_that_dies_right_after_it_was_ready_keeps_every_cause(failure):
+    """Its port may have been answered by somebody else."""
+    fold = builder(ready=at(-10))
+    assert cause(fold.add(sample(0, rank(), log=(line(failure),)))) is failure
 
 
 # ── the KV gauge ──────────────────────────────────────────────────────────────────────────────────────────────────
