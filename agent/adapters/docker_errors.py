@@ -129,6 +129,36 @@ SAID: tuple[tuple[str, type[RuntimeTrouble], str], ...] = (
         DockerRejected,
         "the NVIDIA kernel module and the user-space driver differ since an upgrade: reload the module or reboot",
     ),
+    (
+        "unsatisfied condition",
+        DockerRejected,
+        "the driver is older than the image asks for: install a newer one, or take an older image",
+    ),
+    (
+        "driver not loaded",
+        DockerRejected,
+        "the NVIDIA kernel module is not loaded: modprobe nvidia; see dmesg when it will not",
+    ),
+    (
+        "libnvidia-ml.so.1",
+        DockerRejected,
+        "the driver's libraries are not found: is the driver installed (nvidia-smi)? Then reinstall "
+        "nvidia-container-toolkit and restart Docker",
+    ),
+    ("ldcache error", DockerRejected, "ldconfig in /etc/nvidia-container-runtime/config.toml names no program here"),
+    (
+        "cgroup subsystem devices not found",
+        DockerRejected,
+        "nvidia-container-toolkit is too old for this host's control groups: install a newer one",
+    ),
+    *(
+        (
+            words,
+            DockerRejected,
+            "the list of devices is missing or old: nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml",
+        )
+        for words in ("unresolvable cdi devices", "gpu vendor from cdi")
+    ),
     ("unknown device", DockerRejected, "a chosen GPU is not there: compare nvidia-smi -L with the site's `gpus`"),
     ("unknown or invalid runtime name", DockerRejected, "docker info lists the runtimes that there are"),
     ("rlimit", DockerRejected, "this host may not raise that limit; see the launch's --ulimit"),
