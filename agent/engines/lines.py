@@ -16,11 +16,13 @@ SHOWN = 300
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _BREAK = re.compile(r"[\r\n]+")
-# Lines that the agent's own probes cause, and lines that only say "still waiting": they prove nothing in a start-up.
+# Lines that the agent's own probes cause, requests that are turned away because it still starts, and lines that only
+# say "still waiting": they prove nothing in a start-up.
 _ECHO = re.compile(
     r'"(?:GET|HEAD) /(?:health\S*|v1/health|metrics\S*|ping|ready|v1/models|slots|props|load|version|v1/loads\S*'
     r"|is_sleeping|is_paused|prometheus/metrics) HTTP/"
     r"|log_server_r: (?:done )?request: GET /(?:health|metrics|slots|v1/models)"
+    r'|"[A-Z]+ /\S* HTTP/[\d.]+" 503\b|log_server_r: done request: [A-Z]+ /\S* \S+ 503$'
     r"|Waiting for \d+ (?:local|remote).* core engine proc|No available shared memory broadcast block"
 )
 

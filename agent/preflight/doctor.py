@@ -34,7 +34,7 @@ SHARED: tuple[Check, ...] = (
 )
 USES: dict[str, str] = {
     "KILL": "end what outlives its container as another user",
-    "SYS_PTRACE": "see who listens on a port and who has a card open",
+    "SYS_PTRACE": "see who listens on a port, who has a card open and what an engine reads from disk",
     "DAC_READ_SEARCH": "read the engines' own files for evidence",
     "SYSLOG": "read the kernel's log for Xid lines",
 }

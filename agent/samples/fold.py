@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from agent.clock import Instant
-from agent.engines.model import EngineReading, LogEvent, Pong, RankReading
+from agent.engines.model import EngineReading, LogEvent, Phase, Pong, RankReading
 from agent.samples.marks import Answers, Canaries, Clients, Effort, Gauge, RankMark
 from agent.samples.model import Activity, Canary, Connections, GpuSample, Health, Miss, Missed, Sample
 
@@ -19,7 +19,7 @@ STILL_TOKENS = 4096.0
 """Tokens made a request with the KV gauge at rest that show that it never moves: more than any block holds."""
 BUSY_CPU = 0.05
 """Cores that count as work: a waiting engine's polling takes less."""
-MOVED_GPU_BYTES = 16 << 20
+MOVED_BYTES = 16 << 20
 JIT_BREAK_S = 60.0
 """Compilers come one after the other; a longer pause ends a compilation."""
 SETTLED_S = 60.0
@@ -215,14 +215,23 @@ def fold_answer(before: Canaries, canary: Canary, at: Instant) -> Canaries:
 
 
 def fold_effort(before: Effort, previous: Sample | None, sample: Sample, idle: bool, progressed: bool) -> Effort:
-    """Log, disk, processor, GPU memory and power: what says "at work" without the engine's own word."""
+    """Log, disk, processor, memory and power: what says "at work" without the engine's own word.
+
+    That a compiler is there moves nothing: one that waits for a lock, or for a disk that hangs, is there for ever. Its
+    work is the processor's, and one that comes or goes is a step.
+    """
     at = sample.at
     wrote = sample.log_lines > sum(1 for event in sample.log if event.hang)
     compiles = any(event.jit for event in sample.log) or bool(compilers(sample))
     loading = loads(previous, sample)
+    stored = stores(previous, sample)
+    worked = stored or computes(previous, sample)
     return replace(
         before,
-        moved=at if wrote or compiles or moved(previous, sample) else before.moved,
+        moved=at if wrote or worked else before.moved,
+        worked=at if worked else before.worked,
+        stored=at if stored else before.stored,
+        waited=at if isinstance(sample.activity, Activity) and sample.activity.uninterruptible else before.waited,
         wrote=at if wrote else before.wrote,
         spoke=at if any(event.progress for event in sample.log) or stepped(before, sample) else before.spoke,
         position=position_of(sample) or before.position,
@@ -271,21 +280,29 @@ def loads(previous: Sample | None, sample: Sample) -> bool:
     first, second = previous.activity, sample.activity
     if isinstance(first, Activity) and isinstance(second, Activity):
         before, now = first.io_bytes, second.io_bytes
-        if before is not None and now is not None and now - before >= MOVED_GPU_BYTES:
+        if before is not None and now is not None and now - before >= MOVED_BYTES:
             return True
-    return any(grown >= MOVED_GPU_BYTES for grown in memory_grown(previous, sample))
+    return any(grown >= MOVED_BYTES for grown in memory_grown(previous, sample))
 
 
 def compilers(sample: Sample) -> tuple[str, ...]:
     return sample.activity.compilers if isinstance(sample.activity, Activity) else ()
 
 
-def moved(previous: Sample | None, sample: Sample) -> bool:
-    """The disk, the processor or the cards' memory did something between two samples."""
-    if previous is None:
+def computes(previous: Sample | None, sample: Sample) -> bool:
+    """The processor was busy between two samples, or other compilers are at work than before."""
+    cores = None if previous is None else cpu_cores(previous, sample)
+    return (cores is not None and cores >= BUSY_CPU) or (
+        previous is not None and compilers(previous) != compilers(sample)
+    )
+
+
+def stores(previous: Sample | None, sample: Sample) -> bool:
+    """The disk, the cards' memory or its own moved between two samples. The first one begins anew, and so does the
+    first after some in which that could not be seen: it may have moved all the time."""
+    if previous is None or (disk_of(previous) is None and disk_of(sample) is not None):
         return True
-    cores = cpu_cores(previous, sample)
-    return (cores is not None and cores >= BUSY_CPU) or read_more(previous, sample) or memory_moved(previous, sample)
+    return read_more(previous, sample) or memory_moved(previous, sample)
 
 
 def cpu_cores(previous: Sample, sample: Sample) -> float | None:
@@ -299,14 +316,26 @@ def cpu_cores(previous: Sample, sample: Sample) -> float | None:
 
 
 def read_more(previous: Sample, sample: Sample) -> bool:
-    first, second = previous.activity, sample.activity
-    if not isinstance(first, Activity) or not isinstance(second, Activity):
-        return False
-    return first.io_bytes is not None and second.io_bytes is not None and second.io_bytes > first.io_bytes
+    before, now = disk_of(previous), disk_of(sample)
+    return before is not None and now is not None and now > before
+
+
+def disk_of(sample: Sample) -> float | None:
+    """Bytes of storage, None where they cannot be told."""
+    return sample.activity.io_bytes if isinstance(sample.activity, Activity) else None
 
 
 def memory_moved(previous: Sample, sample: Sample) -> bool:
-    return any(abs(grown) >= MOVED_GPU_BYTES for grown in memory_grown(previous, sample))
+    return any(abs(grown) >= MOVED_BYTES for grown in (*memory_grown(previous, sample), own_grown(previous, sample)))
+
+
+def own_grown(previous: Sample, sample: Sample) -> int:
+    """Bytes by which its own memory grew; 0 where it cannot be told."""
+    first, second = previous.activity, sample.activity
+    if not isinstance(first, Activity) or not isinstance(second, Activity):
+        return 0
+    known = first.own_bytes is not None and second.own_bytes is not None
+    return (second.own_bytes or 0) - (first.own_bytes or 0) if known else 0
 
 
 def memory_grown(previous: Sample, sample: Sample) -> Iterator[int]:
@@ -333,7 +362,7 @@ def least_power(before: Mapping[str, float], sample: Sample) -> dict[str, float]
 def fold_phases(before: tuple[LogEvent, ...], begun: tuple[Instant, ...], fresh: Sample) -> Steps:
     """The newest line of each step in the order in which the steps came, and when each began."""
     phases, times = list(before), list(begun)
-    for event in fresh.log:
+    for event in (furthest(phases, event) for event in fresh.log):
         if event.phase is None:
             continue
         if phases and phases[-1].phase is event.phase:
@@ -342,3 +371,15 @@ def fold_phases(before: tuple[LogEvent, ...], begun: tuple[Instant, ...], fresh:
             phases.append(event)
             times.append(fresh.at)
     return tuple(phases[-KEPT_PHASES:]), tuple(times[-KEPT_PHASES:])
+
+
+def furthest(known: Sequence[LogEvent], event: LogEvent) -> LogEvent:
+    """A step's percent never falls: ranks tell theirs one after the other, a draft model is loaded after its target,
+    and graphs are captured for one kind of batch after the other, each from 0 % on."""
+    told = [one.ratio for one in (*known, event) if one.phase is event.phase and one.ratio is not None]
+    return replace(event, ratio=max(told)) if told else event
+
+
+def reached(phases: Sequence[LogEvent]) -> dict[Phase | None, float | None]:
+    """The steps of a start with the percent that each has come to."""
+    return {event.phase: event.ratio for event in phases}

@@ -111,6 +111,14 @@ class Effort:
 
     moved: Instant | None = None
     """Log, disk, processor or GPU memory last moved."""
+    worked: Instant | None = None
+    """Disk, processor or memory last moved: all of that but the log."""
+    stored: Instant | None = None
+    """Disk or memory, the cards' or its own, last moved: all of that but log and processor."""
+    advanced: Instant | None = None
+    """The log last told of another step of the start, or of a higher percent in one."""
+    waited: Instant | None = None
+    """One of its processes was last seen to wait in the kernel (state D), as one that reads from a disk does."""
     wrote: Instant | None = None
     """The last log line that is no mere waiting."""
     spoke: Instant | None = None

@@ -18,6 +18,7 @@ from agent.samples.fold import (
     fold_effort,
     fold_phases,
     fold_ranks,
+    reached,
     work_of,
 )
 from agent.samples.marks import Canaries, Clients, Effort, Marks, XidSeen
@@ -95,6 +96,8 @@ class WindowBuilder:
         marks = self._marks(previous, sample)
         window = self._window
         phases, phased = fold_phases(window.phases, window.phased, sample)
+        if reached(phases) != reached(window.phases):
+            marks = replace(marks, effort=replace(marks.effort, advanced=sample.at))
         self._window = replace(
             window,
             samples=tuple(self._samples),
@@ -115,7 +118,8 @@ class WindowBuilder:
         self._samples.clear()
         marks = self._window.marks
         ranks = {name: replace(mark, progressed=at) for name, mark in marks.ranks.items()}
-        effort = replace(marks.effort, moved=at, wrote=None, spoke=None, jit=None, jit_since=None, hang=None)
+        still = replace(marks.effort, moved=at, worked=at, stored=at)
+        effort = replace(still, wrote=None, spoke=None, jit=None, jit_since=None, hang=None)
         self._window = replace(
             self._window,
             marks=Marks(

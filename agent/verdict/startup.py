@@ -7,6 +7,7 @@ from datetime import timedelta
 from agent.engines.model import Phase
 from agent.quantity import say_duration
 from agent.samples.fold import compilers
+from agent.samples.model import Activity, Miss, Missed
 from agent.verdict.case import Case
 from agent.verdict.failure import WORDS, root_cause
 from agent.verdict.kinds import Kind
@@ -31,7 +32,7 @@ def judge(case: Case) -> Verdict | None:
 
     Stalled is only what shows nothing at all (log, disk, processor, GPU memory) for the whole window, longer while
     compilers work, or what passed the limit that its own launch states. An engine that was adopted is given the window
-    first: a busy one may miss the first look at it.
+    first: a busy one may miss the first look at it. What cannot be looked at is not known to stand still.
     """
     if case.window.ready is not None:
         return None
@@ -40,9 +41,48 @@ def judge(case: Case) -> Verdict | None:
         limit = say(case.watch.start_limit.value)
         return stuck(case, f"not ready after {say(case.age)}, past the launch's own limit of {limit}")
     still = case.since(case.marks.effort.moved or case.marks.since)
-    if still >= allowance(case) and case.last.log_unread is None:  # else it may be writing all the time
-        return stuck(case, f"nothing moved for {say(still)} while it {phrase(case)}: no log, disk, processor or cards")
+    if still >= allowance(case) and not unseen(case):
+        return stuck(case, f"nothing moved for {say(still)} while it {phrase(case)}: no {looked_at(case)}")
     return starting(case)
+
+
+def unseen(case: Case) -> tuple[str, ...]:
+    """What may move all the time for all that is known.
+
+    What is read from a disk is told to those alone who may look into its processes. Everybody can see that one of them
+    waits in the kernel (state D): without that, nobody waits for a disk.
+    """
+    activity, waited = case.last.activity, case.marks.effort.waited
+    log = () if case.last.log_unread is None else ("log",)
+    if not isinstance(activity, Activity):
+        return (*log, "disk and processor")
+    waits = waited is not None and case.since(waited) < case.watch.start_silence.value
+    return (*log, *(("disk",) if activity.io_bytes is None and waits else ()))
+
+
+def looked_at(case: Case) -> str:
+    """Cards that cannot be read leave no doubt: a processor at work fills their memory."""
+    gpus = case.last.gpus
+    unread = isinstance(gpus, Missed) and gpus.kind is not Miss.UNSUPPORTED
+    return "log, disk or processor (its cards cannot be read)" if unread else "log, disk, processor or cards"
+
+
+def lonely(case: Case) -> str:
+    """What alone has moved for so long that all else would be said to stand still; empty for a start that works.
+
+    A log that tells of one try after the other, and a processor that waits in a loop, look so, and so does a helper
+    that computes for long: it is told, and nothing is done about it. A log that tells of a higher percent is believed.
+    """
+    effort, silence = case.marks.effort, case.watch.start_silence.value
+    wrote, worked, stored = (
+        case.since(instant or case.marks.since) for instant in (effort.wrote, effort.worked, effort.stored)
+    )
+    advances = effort.advanced is not None and case.since(effort.advanced) < silence
+    if advances or unseen(case) or min(wrote, worked) >= silence or compilers(case.last):
+        return ""
+    if worked >= silence:
+        return f"only its log moves, for {say(worked)}"
+    return f"only its processor works, for {say(min(wrote, stored))}" if min(wrote, stored) >= silence else ""
 
 
 def allowance(case: Case) -> float:
@@ -70,15 +110,14 @@ def starting(case: Case) -> Verdict:
     """How far it is; beyond the alert it says that it is slow, and is left alone."""
     expected = case.watch.start_expected
     of = f" of about {say(expected.value)}" if expected.seconds else ""
-    slow = case.age >= case.watch.start_alert.value
+    late, alone = case.age >= case.watch.start_alert.value, lonely(case)
     cause = root_cause(case.window.failures)
     told = f"; the log says: {WORDS[cause.failure]}" if cause is not None and cause.failure is not None else ""
     percent = f" ({ratio(case):.0%})" if ratio(case) is not None else ""
     remaining = left(case)
-    soon = f", about {say(remaining)} left" if remaining and not slow else ""
-    why = f"{phrase(case)}{percent}, {say(case.age)}{of}{', slow but it moves' if slow else ''}{soon}{told}"
-    if case.last.log_unread is not None:
-        why += "; its log cannot be read, so whether it moves is not known"
+    soon = f", about {say(remaining)} left" if remaining and not late and not alone else ""
+    slow = f", slow, and {alone}" if alone else ", slow but it moves" if late else ""
+    why = f"{phrase(case)}{percent}, {say(case.age)}{of}{slow}{soon}{told}{unknown(case)}"
     return Verdict(
         Judged.STARTING,
         why,
@@ -89,10 +128,20 @@ def starting(case: Case) -> Verdict:
     )
 
 
+def unknown(case: Case) -> str:
+    """What would be needed to know whether it moves: the log always, the rest when all else stands still."""
+    names = unseen(case)
+    still = case.since(case.marks.effort.moved or case.marks.since) >= allowance(case)
+    if not names or (case.last.log_unread is None and not still):
+        return "; whether it gets on is not known" if lonely(case) else ""
+    return f"; its {' and '.join(names)} cannot be read, so whether it moves is not known"
+
+
 def left(case: Case) -> float | None:
     """Seconds until ready by the longest start on this host: the rest of this step and the steps after it.
 
-    A step that tells its percent is taken at its word; else it takes what it took then. None: no start was seen here.
+    A step that tells its percent is taken at its word, until it is all done and goes on; else it takes what it took
+    then. None: no start was seen here.
     """
     learned, now = case.window.learned, phase(case)
     if "start_s" not in learned:
@@ -102,7 +151,7 @@ def left(case: Case) -> float | None:
         return max(0.0, learned["start_s"] - case.age)
     spent = case.since(case.window.phased[-1] if case.window.phased else case.window.started)
     done = ratio(case) or 0.0
-    rest = spent / done * (1 - done) if done >= TOLD else max(0.0, took[now] - spent)
+    rest = spent / done * (1 - done) if TOLD <= done < 1 else max(0.0, took[now] - spent)
     steps = list(Phase)
     return rest + sum(took[step] for step in steps[steps.index(now) + 1 :])
 

@@ -164,6 +164,17 @@ def test_phases_hold_the_newest_line_of_each_step():
     ]
 
 
+def test_the_percent_of_a_step_never_falls():
+    """Graphs are captured for one kind of batch after the other, ranks and draft models load one after the other."""
+    fold = builder()
+    told = [(Phase.LOAD, 0.9), (Phase.GRAPHS, 0.2), (Phase.LOAD, 0.3), (Phase.LOAD, None), (Phase.GRAPHS, 0.1)]
+    shown = []
+    for seconds, (phase, ratio) in enumerate(told):
+        window = fold.add(sample(seconds, health=REFUSED, log=(LogEvent("x", phase, ratio),)))
+        shown.append((window.phases[-1].phase, window.phases[-1].ratio))
+    assert shown == [(Phase.LOAD, 0.9), (Phase.GRAPHS, 0.2), (Phase.LOAD, 0.9), (Phase.LOAD, 0.9), (Phase.GRAPHS, 0.2)]
+
+
 # ── failures ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 FAILURE = LogEvent("boom", failure=FailureClass.CUDA_FAULT)
@@ -337,6 +348,15 @@ def test_a_question_that_the_engine_would_not_take_is_no_strike():
         ({"activity": Activity(1, 10.0)}, {"activity": Activity(1, 11.0)}, True),
         ({"activity": Activity(1, 10.0)}, {"activity": Activity(1, 10.1)}, False),
         ({"activity": Activity(1, 10.0, io_bytes=1.0)}, {"activity": Activity(1, 10.0, io_bytes=2.0)}, True),
+        ({"activity": Activity(1, 10.0, own_bytes=0)}, {"activity": Activity(1, 10.0, own_bytes=1 << 30)}, True),
+        ({"activity": Activity(1, 10.0, own_bytes=0)}, {"activity": Activity(1, 10.0, own_bytes=1 << 20)}, False),
+        ({"activity": Activity(1, 10.0, own_bytes=0)}, {"activity": Activity(1, 10.0, own_bytes=None)}, False),
+        ({"activity": Activity(1, 10.0)}, {"activity": Activity(1, 10.0, compilers=("nvcc",))}, True),
+        (
+            {"activity": Activity(1, 10.0, compilers=("nvcc",))},
+            {"activity": Activity(1, 10.0, compilers=("nvcc",))},
+            False,
+        ),
         ({"gpus": (GpuSample("G", memory_used=0),)}, {"gpus": (GpuSample("G", memory_used=1 << 30),)}, True),
         ({"gpus": (GpuSample("G", memory_used=0),)}, {"gpus": (GpuSample("G", memory_used=None),)}, False),
         ({}, {"log_lines": 1}, True),
