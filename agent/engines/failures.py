@@ -17,7 +17,8 @@ FAILURES: tuple[Meaning, ...] = (
         r"|error while handling argument|Error: (?:Missing|Invalid value for|Got unexpected)"
         # the check of a context that is longer than the model's, in vLLM and SGLang; with that variable set it warns
         r"|To allow overriding this maximum, set the env var|CUDA error: invalid device ordinal"
-        r"|must be divisible by tensor parallel size|[Cc]annot assign requested address",
+        r"|must be divisible by tensor parallel size|[Cc]annot assign requested address"
+        r"|contains custom code which must be executed|requires you to execute the (?:configuration|tokenizer) file",
     ),
     fails(
         Failure.AUTHENTICATION,
@@ -33,7 +34,8 @@ FAILURES: tuple[Meaning, ...] = (
     fails(
         Failure.GPU_BUSY,
         r"Free memory on device (?:\S+ )?\([\d.]+/[\d.]+ GiB\) on startup is less than desired GPU memory utilization"
-        r"|ValueError: The memory capacity is unbalanced|CUDA-capable device(?:\(s\) is/are|s are) busy or unavailable",
+        r"|ValueError: The memory capacity is unbalanced|Error in memory profiling\. "
+        r"|CUDA-capable device(?:\(s\) is/are|s are) busy or unavailable",
     ),
     fails(
         Failure.KV_TOO_SMALL,
@@ -51,7 +53,12 @@ FAILURES: tuple[Meaning, ...] = (
         r"|is not supported for the current GPU\. Minimum capability"
         r"|out of resource: (?:shared memory|tensor memory|threads)|device kernel image is invalid"
         r"|ptxas fatal *: *Value \S+ is not defined|has no device code compatible with CUDA arch"
-        r"|unknown pre-tokenizer type",
+        r"|unknown pre-tokenizer type|Tokenizer class \S+ does not exist|exec format error",
+    ),
+    fails(
+        Failure.IMAGE,
+        r"Could not find nvcc|OSError: CUDA_HOME environment variable is not set|No such file or directory: '\S*nvcc"
+        r"|ImportError: (?!libcuda\.so)\S+: (?:cannot open shared object file|undefined symbol)",
     ),
     fails(
         Failure.DRIVER,
@@ -77,7 +84,7 @@ FAILURES: tuple[Meaning, ...] = (
         r"is not a local folder and is not a valid model identifier|Invalid repository ID or local directory"
         r"|failed to open GGUF|No such file or directory.*(?:safetensors|gguf|config\.json)"
         r"|HFValidationError|Repo id must be in the form|RepositoryNotFoundError|does not appear to have a file named"
-        r"|Cannot find any model weights with|Can't load the configuration of"
+        r"|Cannot find any model weights with|Can't load (?:the configuration of|tokenizer for)"
         r"|outgoing traffic has been disabled|offline mode is enabled",
     ),
     fails(
@@ -112,7 +119,7 @@ FAILURES: tuple[Meaning, ...] = (
     fails(
         Failure.CUDA_FAULT,
         r"illegal memory access|unspecified launch failure|uncorrectable ECC|device-side assert|ggml_cuda.*error"
-        r"|CUDA error: (?!out of memory)\w|GGML_ABORT|GGML_ASSERT\(.*failed|failed to decode, ret = -3"
+        r"|CUDA error: (?!out of memory)\w|failed to decode, ret = -3"
         r"|CUDA runtime error in |CUDA unknown error",
     ),
     fails(

@@ -64,6 +64,8 @@ _LOG: tuple[Meaning, ...] = (
         FailureClass.MODEL_PATH, r"llama_model_loader: failed to load model from|error loading model: failed to open"
     ),
     fails(FailureClass.GPU_OOM, r"unable to allocate \S+ buffer|failed to allocate (?:buffer|compute)"),
+    # of its own code, and no fault of a card; of one it writes "CUDA error" before it aborts
+    fails(FailureClass.ENGINE_DEAD, r"GGML_ASSERT\(.*failed|GGML_ABORT|Assertion ['`].* failed"),
     fails(FailureClass.START_FAILED, r"exiting due to (?:model loading|HTTP server) error|failed to load model"),
     starts(Phase.READY, r"server is listening on http|listening on http\S+|all slots are idle"),
     starts(Phase.WARM_UP, r"main: model loaded|llama_server: model loaded|warming up the model"),

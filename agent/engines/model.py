@@ -159,6 +159,7 @@ class FailureClass(StrEnum):
     MODEL_PATH = "model_path"
     WEIGHTS = "weights"
     ARCHITECTURE = "architecture"
+    IMAGE = "image"
     AUTHENTICATION = "authentication"
     KV_TOO_SMALL = "kv_too_small"
     PORT = "port"
@@ -189,7 +190,8 @@ class LogEvent:
     at work; `hang` for lines that a hung engine writes (shm_broadcast); `progress` for a line that only a turning
     scheduler writes, which is all that an engine without metrics shows; `draining` for one that was told to end;
     `paused` for one that was told to stand still (True) or to go on (False); `detached` for an answered request that
-    may run on by itself, with no client connected.
+    may run on by itself, with no client connected; `unsure` for a failure in a line that may be the rest of what a
+    client sent, so that it counts in a start alone.
     """
 
     text: str
@@ -202,6 +204,7 @@ class LogEvent:
     draining: bool = False
     paused: bool | None = None
     detached: bool = False
+    unsure: bool = False
 
 
 @dataclass(frozen=True, slots=True)

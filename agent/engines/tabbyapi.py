@@ -8,6 +8,7 @@ canary.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from agent.engines.dialect import Silent
 from agent.engines.failures import FAILURES
@@ -34,14 +35,16 @@ _SCRIPT = re.compile(r"(?:^|/)tabbyapi/(?:main\.py|start\.(?:sh|py))$", re.IGNOR
 
 _LOG: tuple[Meaning, ...] = (
     *FAILURES,
-    # its lines are wrapped at the width of a terminal
     fails(FailureClass.GPU_OOM, r"Insufficient VRAM(?: in split)?(?: for|$)"),
-    starts(Phase.READY, r"Developer documentation: http"),
+    starts(Phase.READY, r"Developer documentation:"),
     starts(Phase.WARM_UP, r"Model successfully loaded\."),
-    starts(Phase.LOAD, r"Loading model(?: modules)?:?\s.*?(?P<percent>\d+)%|Loading model: "),
-    starts(Phase.BOOT, r"ExllamaV[23] version|Your API key is:"),
-    moves(r"Metrics \(ID: \S+\): \d+ tokens generated in "),
+    starts(Phase.LOAD, r"Loading model(?: modules)?:?\s.*?(?P<percent>\d+)%|Loading model:"),
+    starts(Phase.BOOT, r"(?i:exllamav[23]) version|Your API key is:"),
+    moves(r"(?:^|INFO: +)Metrics \(ID: \S+\):"),
 )
+# Its console wraps lines at 80 columns where it is no terminal: what has no time and level in front is a traceback of
+# Python's own, or the rest of a line, a client's words among them (a request's path, or a prompt with `log_prompt`).
+_BEGINS = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[.\d]* [A-Z]+:")
 
 
 class TabbyApi(Silent):
@@ -71,7 +74,10 @@ class TabbyApi(Silent):
         )
 
     def read_log(self, line: str) -> LogEvent | None:
-        return read(line, _LOG)
+        event = read(line, _LOG)
+        if event is None or event.failure is None or _BEGINS.match(event.text):
+            return event
+        return replace(event, unsure=True)
 
 
 def words_of(command: Command) -> Found | None:

@@ -41,6 +41,7 @@ OF_A_START = frozenset(
         FailureClass.GPU_BUSY,
         FailureClass.NO_CARDS,
         FailureClass.NETWORK,
+        FailureClass.START_FAILED,
     }
 )
 """What only a start can end with. An engine that has long been ready tells so of a client's wish (a picture that cannot
@@ -181,7 +182,7 @@ class WindowBuilder:
     def _note_failures(self, sample: Sample, progressed: bool) -> None:
         """Keep failure lines until the engine has gone on for a while after them; of many of a class, the first."""
         at, ready = sample.at, self._window.ready
-        fresh = [event for event in sample.log if event.failure is not None]
+        fresh = [event for event in sample.log if event.failure and not (event.unsure and ready)]
         if ready is None:
             self._outlive(sample)
         elif at - ready >= STALE_FAILURE_S:

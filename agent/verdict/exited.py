@@ -12,7 +12,11 @@ from agent.verdict.model import Judged, Remedy, Verdict
 from agent.verdict.xid import RESTART_APP
 
 GONE = frozenset({FailureClass.ENGINE_DEAD, FailureClass.WORKER_DIED, FailureClass.UNKNOWN})
-NOT_THERE = {126: "its program cannot be run", 127: "its program is not in the image"}
+NOT_THERE = {
+    126: "its program cannot be run",
+    127: "its program is not in the image",
+    132: "its program is built for another processor than this host's",
+}
 SIGNALS = {132: "SIGILL", 134: "SIGABRT", 135: "SIGBUS", 136: "SIGFPE", 137: "SIGKILL", 139: "SIGSEGV", 143: "SIGTERM"}
 
 

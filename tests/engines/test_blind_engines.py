@@ -9,7 +9,7 @@ import pytest
 
 from agent.engines.dialect import TAG, aimed, has_token, join
 from agent.engines.lines import is_echo
-from agent.engines.model import Command, EngineKind, EngineLaunch, Pong, Task
+from agent.engines.model import Command, EngineKind, EngineLaunch, Phase, Pong, Task
 from agent.engines.openai import OpenAi
 from agent.engines.registry import DIALECTS, engine_of
 from agent.engines.tabbyapi import TabbyApi
@@ -72,10 +72,33 @@ def test_tabby_guards_itself_unless_told_otherwise():
     assert not TABBY.describe(Command(("tabbyapi", "--disable-auth", "true"))).guarded
 
 
-def test_tabby_shows_progress_in_finish_lines_alone():
-    event = TABBY.read_log("Metrics (ID: ab12): 120 tokens generated in 4.1 seconds (Queue: 0.0 s)")
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Metrics (ID: ab12): 120 tokens generated in 4.1 seconds (Queue: 0.0 s)",
+        # wrapped, as it stands in a container's log
+        "2026-05-16 04:01:40.123 INFO:     Metrics (ID: 63a7b1c0d2e4f5a6978812ab34cd56ef): 120",
+    ],
+)
+def test_tabby_shows_progress_in_finish_lines_alone(line):
+    event = TABBY.read_log(line)
     assert event is not None
     assert event.progress
+
+
+@pytest.mark.parametrize(
+    ("line", "phase"),
+    [
+        ("2026-09-01 09:39:58.340 INFO:     exllamav3 version: 1.4.5", Phase.BOOT),
+        ("2026-09-01 09:39:59.933 INFO:     Loading model:", Phase.LOAD),
+        ("2026-09-01 09:40:59.933 INFO:     Model successfully loaded.", Phase.WARM_UP),
+        ("2026-09-01 09:41:59.933 INFO:     Developer documentation:", Phase.READY),
+    ],
+)
+def test_the_steps_of_a_start_of_tabbys_are_read_in_wrapped_lines(line, phase):
+    event = TABBY.read_log(line)
+    assert event is not None
+    assert event.phase is phase
 
 
 @pytest.mark.parametrize("dialect", [TABBY, OPENAI], ids=lambda dialect: dialect.kind)

@@ -9,6 +9,7 @@ import pytest
 from agent.clock import Instant
 from agent.container.port import ContainerView, RunState
 from agent.engines.model import EngineReading, FailureClass, LogEvent, Phase, RankReading
+from agent.engines.tabbyapi import TabbyApi
 from agent.plan.windows import derive
 from agent.samples.marks import Gauge
 from agent.samples.model import (
@@ -274,6 +275,20 @@ def test_what_only_a_start_can_end_with_is_no_failure_of_an_engine_in_service(fa
 def test_what_can_end_an_engine_in_service_is_kept(failure):
     fold = builder(ready=at(-3600))
     assert cause(fold.add(sample(0, rank(), log=(line(failure),)))) is failure
+
+
+@pytest.mark.parametrize("ready", [None, at(-10)])
+def test_a_line_that_may_be_the_rest_of_what_a_client_sent_counts_in_a_start_alone(ready):
+    """TabbyAPI's console wraps lines: a traceback of Python's own and half a prompt look the same."""
+    event = TabbyApi().read_log("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB")
+    fold = builder(ready=ready)
+    window = fold.add(sample(0, scrape=REFUSED, health=REFUSED, log=(event,)))
+    assert cause(window) is (FailureClass.GPU_OOM if ready is None else None)
+
+
+def test_a_line_of_tabbyapis_own_counts_in_service_too():
+    event = TabbyApi().read_log("2026-05-16 04:01:40.123 ERROR:    torch.OutOfMemoryError: CUDA out of memory.")
+    assert cause(builder(ready=at(-10)).add(sample(0, log=(event,)))) is FailureClass.GPU_OOM
 
 
 @pytest.mark.parametrize("failure", sorted(FailureClass))

@@ -78,9 +78,18 @@ def test_a_program_that_is_not_in_the_image_is_given_up():
     assert (verdict.remedy, "not in the image" in verdict.why) == (Remedy.GIVE_UP, True)
 
 
-def test_127_after_it_was_ready_is_an_exit_like_any_other():
+def test_a_program_with_instructions_that_the_processor_lacks_is_given_up():
+    def illegal(world: World, at: float) -> None:
+        world.exit(132)
+
+    verdict = play(illegal, 10, ready_since=None)[-1].verdict
+    assert (verdict.remedy, "another processor" in verdict.why) == (Remedy.GIVE_UP, True)
+
+
+@pytest.mark.parametrize("code", [126, 127, 132])
+def test_such_a_code_after_it_was_ready_is_an_exit_like_any_other(code: int):
     def script(world: World, at: float) -> None:
-        world.exit(127)
+        world.exit(code)
 
     assert play(script, 10)[-1].verdict.remedy is Remedy.RESTART
 
