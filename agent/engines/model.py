@@ -106,9 +106,18 @@ class RankReading:
     accepted: float | None = None
     held_tokens: float | None = None
     """KV tokens of live work alone: SGLang counts a request in prefill neither as running nor as queued."""
+    decoded: float | None = None
+    """Tokens counted step by step, where `generation_tokens` are counted when their request ends."""
+    prefilled: float | None = None
+    """Prompt tokens counted as they are computed, what a cache gave left out; as `decoded`."""
     asleep: bool = False
     progress: Mapping[str, float] = field(default_factory=dict)
     steps: tuple[str, ...] = ()
+
+    @property
+    def made(self) -> float | None:
+        """Tokens made so far, by the counter that is nearest to the making."""
+        return self.generation_tokens if self.decoded is None else self.decoded
 
     @property
     def counted(self) -> float | None:

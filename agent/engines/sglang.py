@@ -226,6 +226,9 @@ def rank_of(name: str, values: Mapping[str, float], frontend: Mapping[str, float
         generation_tokens=told.get("generation_tokens"),
         finished=told.get("finished"),
         held_tokens=values.get("held"),
+        # each scheduler of a tensor-parallel group counts the same tokens: the first one's are the rank's
+        decoded=values.get("realtime.decode") if "/" not in name else None,
+        prefilled=values.get("realtime.prefill_compute") if "/" not in name else None,
         asleep=bool(values.get("paused")) and not values.get("running"),
         progress=progress,
         steps=tuple(key for key in progress if key.split(".")[0] in _STEPS),

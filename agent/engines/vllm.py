@@ -173,12 +173,13 @@ class Vllm(Silent):
         ranks: dict[str, dict[str, float]] = {}
         asleep: set[str] = set()
         start: float | None = None
-        kv_tokens: float | None = None
+        capacities: dict[str, float] = {}
         for point in read_points(text, _WANTED):
             if point.name == _START:
                 start = point.value
             elif point.name == _CACHE:
-                kv_tokens = capacity(point) or kv_tokens
+                if (tokens := capacity(point)) is not None:
+                    capacities[point.labels.get("engine", "0")] = tokens
             else:
                 rank = point.labels.get("engine", "0")
                 add(ranks.setdefault(rank, {}), point)
@@ -189,7 +190,7 @@ class Vllm(Silent):
             ranks=readings,
             process_start=start,
             blind=blind_spots(readings, start),
-            kv_tokens=kv_tokens,
+            kv_tokens=sum(capacities.values()) if capacities else None,  # each rank has a cache of its own
             prefill_seconds_sum=total(ranks, _PREFILL_SUM),
             prefill_seconds_count=total(ranks, _PREFILL_COUNT),
             cached_tokens=total(ranks, *_HITS),

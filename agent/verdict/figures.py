@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import Any
 
 from agent.engines.model import EngineReading, RankReading
@@ -26,7 +27,7 @@ def figures(case: Case) -> dict[str, Any]:
         "prompt_tokens": total(readings, "prompt_tokens"),
         "generation_tokens": total(readings, "generation_tokens"),
         "kv_cache_usage_ratio": usage(readings),
-        "decode_tokens_per_second": rate(case, "generation_tokens"),
+        "decode_tokens_per_second": rate(case, "made"),
         "spec_decode_acceptance_ratio": acceptance(case),
         "seconds_since_progress": silences(case, ranks) or None,
     }
@@ -67,23 +68,38 @@ def reading_total(sample: Sample, name: str) -> float | None:
 
 def rate(case: Case, name: str) -> float | None:
     """Growth a second of a counter over the last minute, never below zero."""
-    span = scrapes(case)
-    if len(span) < 2 or case.blind:
-        return None
-    first, last = reading_total(span[0], name), reading_total(span[-1], name)
-    seconds = span[-1].at - span[0].at
-    if first is None or last is None or seconds <= 0:
-        return None
-    return max(0.0, (last - first) / seconds)
+    found = grown(case, name)
+    return None if found is None else max(0.0, found[0][0] / found[1])
 
 
 def acceptance(case: Case) -> float | None:
     """Accepted of drafted tokens in the last minute; None where nothing was drafted."""
-    span = scrapes(case)
-    if len(span) < 2:
+    found = grown(case, "drafted", "accepted")
+    if found is None:
         return None
-    grown = [
-        (reading_total(span[-1], name) or 0.0) - (reading_total(span[0], name) or 0.0)
-        for name in ("drafted", "accepted")
-    ]
-    return min(1.0, grown[1] / grown[0]) if grown[0] > 0 and grown[1] >= 0 else None
+    drafted, accepted = found[0]
+    return min(1.0, accepted / drafted) if drafted > 0 and accepted >= 0 else None
+
+
+def grown(case: Case, *names: str) -> tuple[tuple[float, ...], float] | None:
+    """What counters grew by over the last minute, all ranks together, and over how many seconds that was seen.
+
+    Only over scrapes that name the same ranks: what one that comes and goes has counted in its life is no growth.
+    """
+    span = [] if case.blind else scrapes(case)
+    counted = [counts(sample, names) for sample in span]
+    same = list(takewhile(lambda one: one.keys() == counted[-1].keys(), reversed(counted)))
+    if len(same) < 2 or not same[0]:
+        return None
+    last, first = same[0], same[-1]
+    seconds = span[-1].at - span[-len(same)].at
+    if seconds <= 0 or any(name not in {key[1] for key in last} for name in names):
+        return None
+    return tuple(sum(last[key] - first[key] for key in last if key[1] == name) for name in names), seconds
+
+
+def counts(sample: Sample, names: tuple[str, ...]) -> dict[tuple[str, str], float]:
+    """(rank, counter) → its count, of those that this scrape names."""
+    ranks = sample.scrape.ranks if isinstance(sample.scrape, EngineReading) else ()
+    found = {(rank.rank, name): getattr(rank, name) for rank in ranks for name in names}
+    return {key: value for key, value in found.items() if value is not None}

@@ -18,7 +18,7 @@ def judge(case: Case) -> Verdict:
         return Verdict(Judged.READY, f"ready, nothing runs; last sign of life {say(since_alive(case))} ago")
     _, mark, seconds = silent
     running, waiting = mark.last.running or 0.0, mark.last.waiting or 0.0
-    pace = rate(case, "generation_tokens")
+    pace = rate(case, "made")
     speed = f", {pace:.1f} tokens/s" if pace is not None else ""
     excuse = ", compilers are at work" if case.compiling else ""
     work = f"{counted(running, 'request runs', 'requests run')}, {counted(waiting, 'waits', 'wait')}"

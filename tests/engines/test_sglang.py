@@ -72,6 +72,15 @@ def test_the_newer_versions_have_a_step_counter_and_the_older_say_that_they_have
     assert rank.steps == ("realtime.decode",)
 
 
+def test_tokens_are_counted_step_by_step_once_a_rank():
+    """Each scheduler of a tensor-parallel group counts the same ones."""
+    counter = 'sglang:realtime_tokens_total{{mode="{}",tp_rank="{}"}} {}\n'
+    rows = [("decode", 0, 70), ("prefill_compute", 0, 900), ("prefill_cache", 0, 8000), ("decode", 1, 70)]
+    first, second = SGLANG.read_metrics("".join(counter.format(*row) for row in rows)).ranks
+    assert (first.decoded, first.made, first.prefilled) == (70.0, 70.0, 900.0)
+    assert (second.decoded, second.made, second.prefilled) == (None, None, None)
+
+
 def test_ranks_stay_apart_and_the_front_ends_counters_prove_no_ranks_progress():
     text = (
         'sglang:num_running_reqs{dp_rank="0"} 1\nsglang:num_running_reqs{dp_rank="1"} 2\n'

@@ -301,3 +301,9 @@ def test_a_stat_line_of_zeros_is_no_progress():
     assert moving is not None
     assert moving.progress
     assert still is None
+
+
+def test_each_rank_has_a_cache_of_its_own():
+    """Data-parallel ranks: together they hold what all of them hold."""
+    more = 'vllm:cache_config_info{block_size="16",engine="1",num_gpu_blocks="500"} 1.0\n'
+    assert VLLM.read_metrics(METRICS + more).kv_tokens == 24_000.0
