@@ -28,11 +28,27 @@ async def look(case: Case) -> Answer:
     return good(", ".join(seen), details=details)
 
 
+VARIANTS = frozenset({"laptop", "mobile", "max", "d", "ti", "super"})
+"""Words that make another card of a name: where one side has it, so must the other."""
+
+
 def alike(wanted: str, name: str) -> bool:
-    """Whether every word of the recipe's card (`cmp-170hx`) stands in the driver's name (`NVIDIA CMP 170HX`)."""
-    squeezed = re.sub(r"[^a-z0-9]", "", name.lower())
-    words = re.findall(r"[a-z0-9]+", wanted.lower())
-    return all(word in squeezed for word in words if word not in ("nvidia", "geforce"))
+    """Whether every word of the recipe's card (`cmp-170hx`) stands in the driver's name (`NVIDIA CMP 170HX`).
+
+    As a whole word, since an A100 is no A10; hyphens and spaces within it may differ (`rtx4090`).
+    """
+    told = [word for word in re.findall(r"[a-z0-9]+", wanted.lower()) if word not in ("nvidia", "geforce")]
+    same = set(parts(name)) & VARIANTS == set(parts(wanted)) & VARIANTS
+    return same and all(whole(word, name.lower()) for word in told)
+
+
+def parts(text: str) -> list[str]:
+    """Its runs of letters and of digits."""
+    return re.findall(r"[a-z]+|[0-9]+", text.lower())
+
+
+def whole(word: str, name: str) -> bool:
+    return re.search(rf"(?<![a-z0-9]){'[^a-z0-9]*'.join(parts(word))}(?![a-z0-9])", name) is not None
 
 
 CHECK = Check(ID, "cards of the recipe's model", look, lambda c: c.need(ID) is not None, advisory=True)
