@@ -8,18 +8,22 @@ from dataclasses import replace
 
 from agent.clock import Clock
 from agent.container.port import ContainerView
+from agent.daemon.effort import Efforts
 from agent.daemon.fleet import Fleet
+from agent.daemon.guard import attempt
 from agent.engines.model import EngineReading
 from agent.host.gpu import Gpu
 from agent.host.port import GpuSource, Processes
+from agent.host.process import Process
 from agent.host.reading import value_of
 from agent.metrics.board import Board
-from agent.samples.fold import cpu_cores
-from agent.samples.model import Activity, Sample
-from agent.verify.causes import Signs, causes, restart_mends, sentence, unlike
-from agent.verify.live import BACK, Compared, Course, Look, step
+from agent.verdict.model import Judged, Verdict
+from agent.verify.causes import Neighbour, Signs, causes, restart_mends, sentence, unlike
+from agent.verify.live import BACK, Compared, Course, look_of, step
 
 PERIOD_S = 10.0
+OLD_S = 60.0
+"""What was seen so long ago is not how it is now: an engine that is not looked at, a driver that hangs."""
 SLOW = "slow"
 """The kind of its events."""
 
@@ -33,7 +37,7 @@ class LiveWatch:
         self._processes = processes
         self._clock = clock
         self._courses: dict[tuple[str, int], Course] = {}
-        self._samples: dict[str, tuple[Sample, Sample]] = {}
+        self._efforts = Efforts()
         self.ratios: Mapping[tuple[str, str], float] = {}
         """(slug, `live` and point) → what is made now ÷ what is claimed."""
         self._mendable: dict[tuple[str, int], str] = {}
@@ -48,40 +52,34 @@ class LiveWatch:
             await asyncio.sleep(PERIOD_S)
 
     async def look(self) -> None:
-        """All deployments once; what is gone is forgotten."""
+        """All deployments once; what is gone is forgotten, and one's trouble costs the others nothing."""
         boards = dict(self._fleet.boards)
         keys = {(slug, board.record.generation) for slug, board in boards.items()}
         self._courses = {key: course for key, course in self._courses.items() if key in keys}
         self._mendable = {key: why for key, why in self._mendable.items() if key in keys}
-        self._samples = {slug: pair for slug, pair in self._samples.items() if slug in boards}
-        found = {slug: await self._one(slug, board) for slug, board in boards.items()}
-        self.ratios = {(slug, one.point): one.ratio for slug, one in found.items() if one is not None}
+        self._efforts.keep(boards)
+        found = {slug: await attempt(f"traffic of {slug}", self._one(slug, board)) for slug, board in boards.items()}
+        self.ratios = {(slug, one.point): one.ratio for slug, one in found.items() if isinstance(one, Compared)}
 
     async def _one(self, slug: str, board: Board) -> Compared | None:
-        if board.verdict is None or board.sample is None:
+        if board.verdict is None or board.sample is None or self._old(board.sample.at.mono, board):
             return None
-        self._keep(slug, board.sample)
         key = (slug, board.record.generation)
-        course, compared = step(self._courses.get(key, Course()), self._look(board), board.plan.claims)
+        look = look_of(board.sample, board.verdict.figures)
+        course = step(self._courses.get(key, Course()), look, board.plan.claims)
         self._courses[key] = course
-        if compared is not None:
-            told = await self._tell(slug, board, course, compared)
+        if course.compared is not None:
+            told = await self._tell(slug, board, course, course.compared)
             self._courses[key] = replace(course, told=told)
-        return compared
+        return course.compared
 
-    def _keep(self, slug: str, sample: Sample) -> None:
-        """The last two samples that looked at its processes, for how much they computed in between."""
-        if not isinstance(sample.activity, Activity):
-            return
-        _, last = self._samples.get(slug, (sample, sample))
-        if last is not sample or slug not in self._samples:
-            self._samples[slug] = (last, sample)
+    def _read(self, board: Board) -> bool:
+        """Whether its figures are the engine's own word of now."""
+        sample = board.sample
+        return sample is not None and isinstance(sample.scrape, EngineReading) and not self._old(sample.at.mono, board)
 
-    def _look(self, board: Board) -> Look:
-        scrape = board.sample.scrape if board.sample else None
-        figures = board.verdict.figures if board.verdict else {}
-        kv_tokens = scrape.kv_tokens if isinstance(scrape, EngineReading) else None
-        return Look(self._clock.now().mono, figures, kv_tokens)
+    def _old(self, at: float, board: Board) -> bool:
+        return self._clock.now().mono - at > max(OLD_S, 3 * (board.plan.watch.period.value or 0.0))
 
     async def _tell(self, slug: str, board: Board, course: Course, compared: Compared) -> bool:
         """Whether it is told to be slow after this look."""
@@ -106,37 +104,59 @@ class LiveWatch:
         return True
 
     def _cards(self, board: Board) -> tuple[Gpu, ...]:
+        """As they were read of late; of cards that cannot be read now nothing is known."""
         last = self._gpus.last()
-        return tuple(gpu for gpu in last.value if gpu.uuid in board.plan.gpus) if last is not None else ()
+        if last is None or self._clock.now().mono - last.at.mono > OLD_S:
+            return ()
+        return tuple(gpu for gpu in last.value if gpu.uuid in board.plan.gpus)
 
     async def _signs(
         self, slug: str, board: Board, course: Course, compared: Compared, cards: tuple[Gpu, ...]
     ) -> Signs:
-        look = self._look(board)
+        verdict = board.verdict
+        processes = await self._of(board)
+        at = self._clock.now().mono
         return Signs(
             compared=compared,
             cards=cards,
-            own=await self._own(board),
-            zombies=look.number("zombie_requests"),
-            acceptance=look.number("spec_decode_acceptance_ratio"),
+            own=None if processes is None else frozenset(process.pid for process in processes),
+            neighbours=await self._neighbours(slug),
+            zombies=number(verdict, "zombie_requests"),
+            settled=verdict is not None and verdict.state is Judged.ZOMBIE,
+            acceptance=number(verdict, "spec_decode_acceptance_ratio"),
             best_acceptance=course.best_acceptance,
-            cores_a_process=cores_a_process(self._samples.get(slug)),
+            busiest=self._efforts.busiest((slug, board.record.generation), processes, at),
         )
 
-    async def _own(self, board: Board) -> frozenset[int] | None:
-        view = board.sample.container if board.sample else None
-        if not isinstance(view, ContainerView) or view.pid is None:
+    async def _neighbours(self, slug: str) -> tuple[Neighbour, ...]:
+        """The other deployments that have an engine."""
+        found = []
+        for other, board in dict(self._fleet.boards).items():
+            if other == slug or pid_of(board) is None:
+                continue
+            processes = await self._of(board)
+            pids = None if processes is None else frozenset(process.pid for process in processes)
+            running = number(board.verdict, "requests_running") if self._read(board) else None
+            found.append(Neighbour(other, frozenset(board.plan.gpus), pids, running))
+        return tuple(found)
+
+    async def _of(self, board: Board) -> tuple[Process, ...] | None:
+        """All processes of a deployment; None where one of them might be missing."""
+        view, pid = board.sample.container if board.sample else None, pid_of(board)
+        if not isinstance(view, ContainerView) or pid is None:
             return None
         contained = value_of(await self._processes.in_container(view.id)) if board.runtime == "docker" else ()
-        tree = value_of(await self._processes.tree(view.pid))
+        tree = value_of(await self._processes.tree(pid))
         if tree is None or contained is None:
             return None
-        return frozenset(process.pid for process in (*tree, *contained))
+        return tuple({process.pid: process for process in (*tree, *contained)}.values())
 
 
-def cores_a_process(pair: tuple[Sample, Sample] | None) -> float | None:
-    """Cores that one process of the engine used on average between two samples; None where that cannot be told."""
-    if pair is None or not isinstance(pair[1].activity, Activity):
-        return None
-    cores, count = cpu_cores(*pair), pair[1].activity.count
-    return cores / count if cores is not None and count else None
+def pid_of(board: Board) -> int | None:
+    view = board.sample.container if board.sample else None
+    return view.pid if isinstance(view, ContainerView) and view.running else None
+
+
+def number(verdict: Verdict | None, name: str) -> float | None:
+    value = verdict.figures.get(name) if verdict is not None else None
+    return float(value) if isinstance(value, int | float) else None

@@ -28,6 +28,23 @@ WAITING_CORES = 0.03
 
 
 @dataclass(frozen=True, slots=True)
+class Neighbour:
+    """Another deployment of this agent that has processes. `cards`: UUIDs that its plan gives it; None is not known."""
+
+    slug: str
+    cards: frozenset[str] = frozenset()
+    pids: frozenset[int] | None = None
+    running: float | None = None
+    """Requests in its batch: without one it holds memory, and leaves the cards alone."""
+
+    def on(self, gpu: Gpu, users: frozenset[int]) -> bool:
+        """Whether it is known to compute on this card, or to have processes there that may."""
+        if self.running == 0:
+            return False
+        return bool(users & (self.pids or frozenset())) or (gpu.uuid in self.cards and bool(self.running))
+
+
+@dataclass(frozen=True, slots=True)
 class Cause:
     """One sign in words. `fault`: it settles that something is wrong; longer contexts are slower by nature."""
 
@@ -44,10 +61,14 @@ class Signs:
     cards: tuple[Gpu, ...] = ()
     own: frozenset[int] | None = None
     """Pids of the deployment's own processes."""
+    neighbours: tuple[Neighbour, ...] = ()
     zombies: float | None = None
+    settled: bool = True
+    """Nobody waits for the `zombies`, else they are only more than clients are connected: several may share one."""
     acceptance: float | None = None
     best_acceptance: float | None = None
-    cores_a_process: float | None = None
+    busiest: float | None = None
+    """Cores that the busiest of its processes used of late."""
 
 
 def causes(signs: Signs) -> tuple[Cause, ...]:
@@ -62,8 +83,13 @@ def restart_mends(found: tuple[Cause, ...]) -> bool:
 
 
 def zombies(signs: Signs) -> Iterator[Cause]:
-    if signs.zombies:
+    if not signs.zombies:
+        return
+    if signs.settled:
         yield Cause("zombies", f"{counted(signs.zombies, 'request runs', 'requests run')} that nobody waits for")
+    else:
+        more = counted(signs.zombies, "request runs", "requests run")
+        yield Cause("zombies", f"{more} beyond the clients that are connected, and perhaps nobody waits for them")
 
 
 def throttling(signs: Signs) -> Iterator[Cause]:
@@ -91,12 +117,16 @@ def links(signs: Signs) -> Iterator[Cause]:
 
 
 def foreign(signs: Signs) -> Iterator[Cause]:
-    if signs.own is None:
-        return
+    """Other deployments by name, strangers by their pids; a deployment that is known to rest is neither."""
+    known = frozenset().union(*(one.pids or frozenset() for one in signs.neighbours))
     for gpu in signs.cards:
-        others = sorted({one.pid for one in value_of(gpu.processes) or () if one.kind == "compute"} - signs.own)
-        if others:
-            yield Cause("foreign_load", f"pid {', '.join(map(str, others))} computes on card {gpu.index} too")
+        users = frozenset(one.pid for one in value_of(gpu.processes) or () if one.kind == "compute")
+        there = sorted(one.slug for one in signs.neighbours if one.on(gpu, users))
+        if there:
+            compute = "computes" if len(there) == 1 else "compute"
+            yield Cause("foreign_load", f"{' and '.join(there)} {compute} on card {gpu.index} too")
+        if signs.own is not None and (strangers := sorted(users - signs.own - known)):
+            yield Cause("foreign_load", f"pid {', '.join(map(str, strangers))} computes on card {gpu.index} too")
 
 
 def acceptance(signs: Signs) -> Iterator[Cause]:
@@ -115,7 +145,7 @@ def contexts(signs: Signs) -> Iterator[Cause]:
 def waiting(signs: Signs) -> Iterator[Cause]:
     loads = [value_of(gpu.utilization) for gpu in signs.cards]
     low, high = WAITING_LOAD
-    idle = signs.cores_a_process is not None and signs.cores_a_process <= WAITING_CORES
+    idle = signs.busiest is not None and signs.busiest <= WAITING_CORES
     if idle and loads and all(load is not None and low <= load < high for load in loads):
         text = "cards and processes are all but idle: ranks wait for each other, look at the interface that gloo or "
         yield Cause("waiting", f"{text}NCCL chose")

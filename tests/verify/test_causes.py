@@ -10,7 +10,7 @@ import pytest
 from agent.host.gpu import Gpu, GpuProcess
 from agent.host.reading import Unknown
 from agent.plan.model import Claim
-from agent.verify.causes import Signs, causes, sentence, unlike
+from agent.verify.causes import Neighbour, Signs, causes, sentence, unlike
 from agent.verify.live import Compared
 from tests.preflight.build import card, need, plan
 
@@ -28,17 +28,35 @@ def user(pid: int, kind: str = "compute") -> tuple[GpuProcess, ...]:
     return (GpuProcess(pid, Unknown("not asked"), kind),)
 
 
-HEALTHY = Signs(SLOW, (gpu(processes=user(7)),), frozenset({7}), 0.0, 0.7, 0.75, 0.5)
+HEALTHY = Signs(
+    SLOW, (gpu(processes=user(7)),), frozenset({7}), zombies=0.0, acceptance=0.7, best_acceptance=0.75, busiest=0.5
+)
+OTHER = Neighbour("other", frozenset({"GPU-0"}), frozenset({4121}), 3.0)
 TABLE: list[tuple[str, Signs, str]] = [
     ("zombies", replace(HEALTHY, zombies=2.0), "2 requests run that nobody waits for"),
+    ("zombies", replace(HEALTHY, zombies=2.0, settled=False), "2 requests run beyond the clients that are connected"),
     ("throttling", replace(HEALTHY, cards=(gpu(throttle=("hw_thermal", "sw_power_cap")),)), "throttled (hw_thermal)"),
     ("clocks", replace(HEALTHY, cards=(gpu(sm_clock_mhz=210),)), "SM clock is 210 of 1410 MHz"),
     ("clocks", replace(HEALTHY, cards=(gpu(memory_clock_mhz=405),)), "memory clock is 405 of 1590 MHz"),
     ("pcie", replace(HEALTHY, cards=(gpu(pcie_width=1),)), "1 of 4 PCIe lanes"),
     ("foreign_load", replace(HEALTHY, cards=(gpu(processes=user(4121)),)), "pid 4121 computes on card 0 too"),
+    (
+        "foreign_load",
+        replace(HEALTHY, cards=(gpu(processes=user(4121)),), neighbours=(OTHER,)),
+        "other computes on card 0",
+    ),
+    ("foreign_load", replace(HEALTHY, neighbours=(replace(OTHER, pids=None),)), "other computes on card 0 too"),
+    ("foreign_load", replace(HEALTHY, cards=(gpu(processes=Unknown("no")),), neighbours=(OTHER,)), "other computes"),
+    ("foreign_load", replace(HEALTHY, own=None, neighbours=(OTHER,)), "other computes on card 0 too"),
+    (
+        "foreign_load",
+        replace(HEALTHY, cards=(gpu(processes=user(4121)),), neighbours=(replace(OTHER, running=None),)),
+        "other computes on card 0 too",
+    ),
+    ("foreign_load", replace(HEALTHY, neighbours=(OTHER, replace(OTHER, slug="third"))), "other and third compute on"),
     ("acceptance", replace(HEALTHY, acceptance=0.3), "accepted at 0.30, and were at 0.75"),
     ("contexts", replace(HEALTHY, compared=replace(SLOW, context=90_000.0)), "hold 90,000 tokens"),
-    ("waiting", replace(HEALTHY, cards=(gpu(utilization=0.12),), cores_a_process=0.02), "gloo or NCCL"),
+    ("waiting", replace(HEALTHY, cards=(gpu(utilization=0.12),), busiest=0.02), "gloo or NCCL"),
 ]
 
 
@@ -49,6 +67,13 @@ def test_each_sign_is_named_alone(name: str, signs: Signs, words: str) -> None:
     assert cause.name == name
     assert words in cause.text
     assert cause.fault is (name != "contexts")
+
+
+def test_a_stranger_beside_a_neighbour_is_told_apart() -> None:
+    """The deployment by its name, the other by its pid."""
+    users = (*user(7), *user(4121), *user(9000))
+    found = causes(replace(HEALTHY, cards=(gpu(processes=users),), neighbours=(OTHER,)))
+    assert [cause.text for cause in found] == ["other computes on card 0 too", "pid 9000 computes on card 0 too"]
 
 
 def test_the_likeliest_comes_first() -> None:
@@ -70,10 +95,15 @@ def test_the_likeliest_comes_first() -> None:
         replace(HEALTHY, cards=(gpu(processes=user(4121)),), own=None),
         replace(HEALTHY, cards=(gpu(processes=user(4121, "graphics")),)),
         replace(HEALTHY, cards=(gpu(throttle=("sw_power_cap",), processes=user(7)),)),
-        replace(HEALTHY, cards=(gpu(utilization=0.12, processes=user(7)),), cores_a_process=None),
+        replace(HEALTHY, cards=(gpu(utilization=0.12, processes=user(7)),), busiest=None),
+        replace(HEALTHY, cards=(gpu(utilization=0.12, processes=user(7)),), busiest=0.4),
+        replace(HEALTHY, cards=(gpu(processes=user(4121)),), neighbours=(replace(OTHER, running=0.0),)),
+        replace(HEALTHY, neighbours=(replace(OTHER, running=None),)),
+        replace(HEALTHY, neighbours=(replace(OTHER, cards=frozenset({"GPU-7"})),)),
     ],
     ids=["healthy", "nothing known", "an unreadable card", "resting", "own pids unknown", "a desktop", "a chosen limit",
-         "processes unknown"],
+         "processes unknown", "one process at work", "a neighbour that rests", "a neighbour of whom nothing is known",
+         "a neighbour on another card"],
 )  # fmt: skip
 def test_what_is_healthy_or_unknown_is_no_cause(signs: Signs) -> None:
     """Unknown settles nothing, and a card without work rests."""
@@ -87,6 +117,7 @@ def test_what_is_healthy_or_unknown_is_no_cause(signs: Signs) -> None:
         ((need("gpu.model", "cmp-170hx"),), 2, ""),
         ((need("gpu.model", "cmp-170hx"), need("gpu.count", 4)), 2, "on 4 cards, and here are 2"),
         ((need("gpu.model", "rtx-4090"),), 1, "on rtx-4090, and here is NVIDIA CMP 170HX"),
+        ((need("gpu.model", "cmp-17"),), 1, "on cmp-17, and here is NVIDIA CMP 170HX"),
         ((need("gpu.model", "cmp-170hx"),), 0, "cannot be read"),
         ((need("gpu.count", 2),), 2, "does not say"),
     ],

@@ -8,11 +8,15 @@ from typing import Any, cast
 
 import pytest
 
+from agent.action.record import State
 from agent.clock import Instant
+from agent.container.port import ContainerView, RunState
 from agent.daemon.fleet import Fleet
 from agent.daemon.livewatch import PERIOD_S, LiveWatch
-from agent.host.gpu import Gpu
+from agent.engines.model import EngineReading, RankReading
+from agent.host.gpu import Gpu, GpuProcess
 from agent.host.port import GpuSource, Processes
+from agent.host.process import Process
 from agent.host.reading import Known, Unknown
 from agent.metrics.board import Board
 from agent.plan.model import Claim
@@ -20,21 +24,24 @@ from agent.samples.model import Miss, Missed, Sample
 from tests.metrics.boards import board
 from tests.preflight.build import card, need
 
-SLUG = "small"
-NOW = Instant(0.0, 1_800_000_000.0)
+SLUG, OTHER = "small", "other"
+EPOCH = 1_800_000_000.0
 CLAIM = Claim("decode_tok_s", 60.0, 1, None, False, "perf_points[0]")
-NOTHING = Sample(NOW, Missed(Miss.GONE, "not asked"), Missed(Miss.NOT_ASKED, "not asked"))
 
 
 class Stage:
-    """One deployment whose figures a test sets, a host with one card, a clock that a test turns."""
+    """Deployments whose figures a test sets, a host with one card, a clock that a test turns."""
 
     def __init__(self, wanted: str) -> None:
         self.boards: dict[str, Board] = {}
         self.told: list[tuple[str, str, dict[str, Any]]] = []
         self.mono = 0.0
+        self.made = 0.0
         self.card: Gpu = card(0)
+        self.card_read: float | None = None
+        """When the card was read last; None: just now."""
         self.wanted = wanted
+        self.trees: dict[int, tuple[Process, ...]] = {}
         self.watch = LiveWatch(cast(Fleet, self), cast(GpuSource, self), cast(Processes, self), self)
 
     async def tell(self, slug: str, kind: str, text: str, data: Mapping[str, Any] | None = None) -> None:
@@ -42,24 +49,46 @@ class Stage:
         self.told.append((kind, text, dict(data or {})))
 
     def last(self) -> Known[tuple[Gpu, ...]]:
-        return Known((self.card,), NOW)
+        read = self.mono if self.card_read is None else self.card_read
+        return Known((self.card,), Instant(read, EPOCH + read))
 
-    async def tree(self, pid: int) -> Unknown:
-        return Unknown(f"{pid} is gone")
+    async def tree(self, pid: int) -> Known[tuple[Process, ...]] | Unknown:
+        found = self.trees.get(pid)
+        return Unknown(f"{pid} is gone") if found is None else Known(found, self.now())
+
+    async def in_container(self, container: str) -> Known[tuple[Process, ...]]:
+        return Known((), self.now())
 
     def now(self) -> Instant:
-        return Instant(self.mono, 1_800_000_000.0 + self.mono)
+        return Instant(self.mono, EPOCH + self.mono)
 
-    async def serve(self, seconds: float, rate: float, generation: int = 1, **more: float) -> None:
+    def show(
+        self, slug: str, pid: int, rate: float, generation: int = 1, state: State = State.BUSY, **more: Any
+    ) -> None:
+        """A board of now."""
+        at, running = self.now(), more.pop("requests_running", 1)
+        container = ContainerView("c", slug, slug, "p", generation, RunState.RUNNING, pid=pid)
+        rank = RankReading("0", running=running, prompt_tokens=0.0, generation_tokens=self.made)
+        shown = board(
+            slug, state, requests_running=running, decode_tokens_per_second=rate, **{"zombie_requests": 0, **more}
+        )
+        needs = (need("gpu.model", self.wanted),)
+        plan = replace(shown.plan, claims=(CLAIM,), requirements=needs, gpus=(self.card.uuid,))
+        record = replace(shown.record, generation=generation)
+        sample = Sample(at, container, EngineReading((rank,)))
+        self.boards[slug] = replace(shown, record=record, plan=plan, sample=sample)
+
+    async def serve(self, seconds: float, rate: float, **more: Any) -> None:
         """So long at this rate, with one request running."""
         for _ in range(int(seconds / PERIOD_S)):
-            shown = board(SLUG, requests_running=1, decode_tokens_per_second=rate, zombie_requests=0, **more)
-            needs = (need("gpu.model", self.wanted),)
-            plan = replace(shown.plan, claims=(CLAIM,), requirements=needs, gpus=(self.card.uuid,))
-            record = replace(shown.record, generation=generation)
-            self.boards[SLUG] = replace(shown, record=record, plan=plan, sample=NOTHING)
-            await self.watch.look()
-            self.mono += PERIOD_S
+            self.made += PERIOD_S * rate
+            self.show(SLUG, 7, rate, **more)
+            await self.pass_by()
+
+    async def pass_by(self) -> None:
+        """Ten seconds."""
+        await self.watch.look()
+        self.mono += PERIOD_S
 
 
 @pytest.fixture
@@ -104,7 +133,7 @@ async def test_slow_is_mended_by_a_restart_only_where_its_cause_is_the_engines_o
     assert stage.told
     assert stage.watch.mendable(SLUG, 1) == ""
     stage.card = card(0)
-    await stage.serve(120, 58.0, generation=2, spec_decode_acceptance_ratio=0.9)
+    await stage.serve(900, 58.0, generation=2, spec_decode_acceptance_ratio=0.9)
     await stage.serve(1200, 24.0, generation=2, spec_decode_acceptance_ratio=0.3)
     assert stage.told[-1][2]["causes"] == ["acceptance"]
     assert "0.40 of what is claimed" in stage.watch.mendable(SLUG, 2)
@@ -121,3 +150,98 @@ async def test_a_new_generation_begins_anew_and_what_is_gone_is_forgotten(stage:
     stage.boards.clear()
     await stage.watch.look()
     assert stage.watch.ratios == {}
+
+
+# ── what is not of now ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_an_engine_that_is_not_looked_at_any_more_is_neither_slow_nor_shown(stage: Stage) -> None:
+    """Its loop hangs, or its driver: the last look is no news, however long it stands."""
+    stage.card = card(0, throttle=("hw_thermal",))
+    await stage.serve(300, 24.0)
+    for _ in range(360):
+        await stage.pass_by()
+    assert stage.told == []
+    assert stage.watch.ratios == {}
+
+
+async def test_metrics_that_are_not_read_are_no_traffic(stage: Stage) -> None:
+    """The figures of the last good scrape stand beside a failed one."""
+    stage.card = card(0, throttle=("hw_thermal",))
+    await stage.serve(300, 24.0)
+    for _ in range(360):
+        shown = stage.boards[SLUG]
+        assert shown.sample is not None
+        missed = replace(shown.sample, at=stage.now(), scrape=Missed(Miss.TIMEOUT, "no answer in 5 s"))
+        stage.boards[SLUG] = replace(shown, sample=missed)
+        await stage.pass_by()
+    assert stage.told == []
+    assert stage.watch.ratios == {}
+
+
+async def test_a_card_that_was_throttled_an_hour_ago_is_no_cause_now(stage: Stage) -> None:
+    """NVML hangs: what it said last is not how it is. Read again, it is."""
+    stage.card, stage.card_read = card(0, throttle=("hw_thermal",)), 0.0
+    await stage.serve(3600, 24.0)
+    assert stage.told == []
+    stage.card_read = None
+    await stage.serve(60, 24.0)
+    assert [one[2]["causes"] for one in stage.told] == [["throttling"]]
+
+
+async def test_ones_trouble_costs_the_others_nothing(stage: Stage) -> None:
+    """A deployment that cannot be compared for a reason of the agent's own: the others are."""
+    stage.show("a-bad-one", 8, 24.0)
+    await stage.serve(100, 24.0)
+    stage.show("a-bad-one", 8, 24.0)
+    stage.boards["a-bad-one"] = replace(stage.boards["a-bad-one"], verdict=cast(Any, 3))
+    await stage.serve(10, 30.0)
+    assert stage.watch.ratios == {(SLUG, "live decode c1"): 0.5}
+
+
+# ── causes that need two looks, or two deployments ────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(("cores", "expect"), [(0.01, [["waiting"]]), (0.5, [])])
+async def test_ranks_that_wait_for_each_other_are_told_by_the_busiest_process(
+    stage: Stage, cores: float, expect: list[list[str]]
+) -> None:
+    """Of twenty processes one that works hides in no average."""
+    stage.card = card(0, utilization=0.12)
+    await stage.serve(700, 24.0)
+    for number in range(4):
+        stage.trees[7] = tuple(
+            one_process(7 + at, cpu_seconds=PERIOD_S * number * (cores if at == 3 else 0.001)) for at in range(20)
+        )
+        await stage.serve(10, 24.0)
+    assert [one[2]["causes"] for one in stage.told] == expect
+
+
+@pytest.mark.parametrize(("running", "expect"), [(2, [["foreign_load"]]), (0, [])])
+async def test_another_deployment_on_the_card_is_named(stage: Stage, running: int, expect: list[list[str]]) -> None:
+    """Where it is at work; one that rests holds memory and slows nobody."""
+    stage.card = card(0, processes=(GpuProcess(7, Unknown("no")), GpuProcess(8, Unknown("no"))))
+    stage.trees = {7: (one_process(7),), 8: (one_process(8),)}
+    for _ in range(120):
+        stage.made += 240.0
+        stage.show(SLUG, 7, 24.0)
+        stage.show(OTHER, 8, 60.0, requests_running=running)
+        stage.boards[OTHER] = replace(stage.boards[OTHER], plan=replace(stage.boards[OTHER].plan, claims=()))
+        await stage.pass_by()
+    assert [one[2]["causes"] for one in stage.told] == expect
+    assert all("other computes on card 0 too" in text for _, text, _ in stage.told)
+
+
+async def test_more_requests_than_clients_is_said_as_the_suspicion_that_it_is(stage: Stage) -> None:
+    """Several may share a connection: only a verdict says that nobody waits for them."""
+    await stage.serve(1200, 24.0, state=State.SUSPECT, zombie_requests=2)
+    assert "2 requests run beyond the clients that are connected" in stage.told[0][1]
+    await stage.serve(1200, 24.0, generation=2, state=State.ZOMBIE, zombie_requests=2)
+    assert "2 requests run that nobody waits for" in stage.told[1][1]
+
+
+def one_process(pid: int, cpu_seconds: float = 0.0) -> Process:
+    return Process(
+        pid=pid, ppid=1, state="S", start_ticks=5, name="vllm", cmdline=("vllm",), cpu_seconds=cpu_seconds, threads=1,
+        uid=Unknown("no"), cgroup=Unknown("no"), container=None,
+    )  # fmt: skip
