@@ -83,6 +83,11 @@ class Drills:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._slugs: dict[str, str] = {}
 
+    @property
+    def under_way(self) -> frozenset[str]:
+        """Deployments that are drilled."""
+        return frozenset(self._slugs.values())
+
     async def recover(self) -> None:
         """What ran when the agent ended has ended with it; supervision deals with what it left."""
         now = self._with.clock.now().wall

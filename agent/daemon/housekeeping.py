@@ -9,18 +9,18 @@ from pathlib import Path
 
 import structlog
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
-from apscheduler.triggers.cron import CronTrigger
 
 from agent.clock import Instant
 from agent.daemon.assemble import Daemon
+from agent.daemon.rounds import LATE_S, Rounds, trigger_of
 from agent.errors import AgentError
 from agent.incident.shelf import tidy
-from agent.settings.model import zone
 
 log = structlog.get_logger()
 FOR_EVER_DAYS = 36_500
 JUMP_S = 3600.0
 DISTRUST_S = 86_400.0
+VERIFY = "verify"
 FRESH = 20
 """Newest files of a folder that are left alone."""
 
@@ -47,17 +47,31 @@ class Housekeeping:
     def __init__(self, daemon: Daemon) -> None:
         self._daemon = daemon
         self._steady = Steadiness()
-        # a job that is late is run once, never twice at a time, and never dropped
+        self._rounds = Rounds(daemon.fleet, daemon.verifier, daemon.drills)
+        self._planned: tuple[str, str] | None = None
+        # a job that is late is run once, never twice at a time, and house is kept however late it is
         defaults = {"max_instances": 1, "coalesce": True, "misfire_grace_time": None}
         self._scheduler = AsyncIOScheduler(job_defaults=defaults, timezone="UTC")
 
-    def start(self) -> None:
+    async def start(self) -> None:
         self._scheduler.add_job(self._tidy, "interval", hours=1, id="tidy", next_run_time=datetime.now(UTC))
-        settings = self._daemon.parts.settings
-        if settings.verify.cron is not None:
-            when = CronTrigger.from_crontab(settings.verify.cron, timezone=zone(settings.maintenance.timezone))
-            self._scheduler.add_job(self._daemon.verifier.idle, when, id="verify")
         self._scheduler.start()
+        await self.plan()
+
+    async def plan(self) -> None:
+        """The schedule as the site file has it now; a round that it no longer has ends."""
+        settings = self._daemon.parts.settings
+        cron, where = settings.verify.cron, settings.maintenance.timezone
+        planned = None if cron is None else (cron, where)
+        if planned == self._planned:
+            return
+        self._planned = planned
+        if self._scheduler.get_job(VERIFY) is not None:
+            self._scheduler.remove_job(VERIFY)
+        if cron is None:
+            await self._rounds.stop("the site file has no schedule for it any more")
+            return
+        self._scheduler.add_job(self._rounds.run, trigger_of(cron, where), id=VERIFY, misfire_grace_time=LATE_S)
 
     def stop(self) -> None:
         if self._scheduler.running:

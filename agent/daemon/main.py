@@ -66,11 +66,11 @@ async def serve(path: Path | None, loaded: Loaded, parts: Parts) -> None:
     daemon.site.files, daemon.site.loaded = loaded.files, parts.clock.now().wall
     doors = Doors(daemon.desk, loaded.settings, parts.veil)
     fleet, notify = daemon.fleet, SdNotify()
-    site = Site(path, parts, doors, daemon.store, parts.clock, fleet.told, notify, daemon.site)
+    housekeeping = Housekeeping(daemon)
+    site = Site(path, parts, doors, daemon.store, parts.clock, fleet.told, notify, daemon.site, housekeeping.plan)
     stop, again = leave_on_signals(), read_again_on_hangup()
     correlate(fleet.current)
     tasks: list[asyncio.Task[None]] = []
-    housekeeping = Housekeeping(daemon)
     try:
         await asyncio.to_thread(parts.learn_secrets)
         await fleet.start(LoopMaker(daemon).making())
@@ -84,7 +84,7 @@ async def serve(path: Path | None, loaded: Loaded, parts: Parts) -> None:
         works |= {"keys": doors.watch, "site file": partial(follow, again, site)}
         told = daemon.notifier
         works |= {"messages": told.listen, "their delivery": told.carry, "heartbeat": told.pulse}
-        housekeeping.start()
+        await housekeeping.start()
         await doors.open()
         tasks += [asyncio.create_task(forever(name, work), name=name) for name, work in works.items()]
         notify.say("READY=1", f"STATUS=watches {counted(len(fleet.loops), 'deployment')}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,11 +26,10 @@ log = structlog.get_logger()
 
 
 def from_start(old: Settings, new: Settings) -> Settings:
-    """`new`, with what only a start can take up as it was in `old`: places, the runtime's socket, the port, the
-    schedule."""
+    """`new`, with what only a start can take up as it was in `old`: places, the runtime's socket and the port."""
     listen = new.listen.model_copy(update={"address": old.listen.address, "port": old.listen.port})
     kept = {name: getattr(old.logs, name) for name in ("form", "engine_max_size", "engine_max_files")}
-    parts = {"paths": old.paths, "docker": old.docker, "runtime": old.runtime, "verify": old.verify}
+    parts = {"paths": old.paths, "docker": old.docker, "runtime": old.runtime}
     return new.model_copy(update={**parts, "listen": listen, "logs": new.logs.model_copy(update=kept)})
 
 
@@ -73,6 +72,8 @@ class Site:
     told: Callable[[Event], None]
     notify: SdNotify
     state: SiteState
+    on_taken: Callable[[], Awaitable[None]]
+    """Called when the settings in force are new ones."""
 
     async def reload(self) -> None:
         """For the service manager, too: `systemctl reload` returns when this is done."""
@@ -98,6 +99,7 @@ class Site:
         after = from_start(before, loaded.settings)
         changed, left = differing(before, after), differing(after, loaded.settings)
         self.parts.take(after)
+        await self.on_taken()
         await asyncio.to_thread(self.parts.learn_secrets)
         logging_set_up.set_level(after.logs.level)
         self.state.files, self.state.loaded = loaded.files, self.clock.now().wall

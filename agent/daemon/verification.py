@@ -20,11 +20,10 @@ from agent.daemon.guard import attempt, cancelled
 from agent.daemon.loop import Loop
 from agent.daemon.verifyreport import Method, ratios_of, read_report, read_reports, report_of, sentence, write_report
 from agent.engines.registry import dialect_of
-from agent.errors import AgentError, NotFound, Refused
-from agent.metrics.board import Board
+from agent.errors import NotFound, Refused
 from agent.plan.model import Plan
 from agent.samples.port import Endpoint, Probe
-from agent.verify.measure import Bench, measure
+from agent.verify.measure import Bench, GaveWay, measure
 from agent.verify.plausible import Limits
 from agent.verify.points import LeftOut, Point, chosen, points_of, reach_of
 from agent.verify.port import Streams
@@ -38,10 +37,10 @@ TOLD_EVERY_S = 1.0
 STANDING_S = 1.0
 """How often it is looked whether the engine that is measured is still the one that serves."""
 CLOSE_S = 5.0
+GAVE_WAY = "verify.gave_way"
+"""Code of what ended for others."""
 AGAIN, AGAIN_S = 1000, 5.0
 TOLD_POINTS = 20
-SCHEDULE = "schedule"
-"""Who asked, where nobody did."""
 
 
 class NotVerifiable(Refused):
@@ -85,6 +84,13 @@ class Job:
     points: tuple[Point, ...]
     left: tuple[LeftOut, ...]
     method: Method
+    in_the_way: Callable[[str, int], str] | None = None
+    """Nobody waits for it: why it gives way to others, by slug and how many requests it sends at once."""
+
+    def gives_way(self) -> str:
+        """Why it is to end for others now; empty where it is not."""
+        most = max(point.concurrency for point in self.points)
+        return self.in_the_way(self.operation.slug, most) if self.in_the_way is not None else ""
 
     @property
     def name(self) -> str:
@@ -99,6 +105,9 @@ class Verifier:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._work: dict[str, asyncio.Task[Report | str]] = {}
         """What is cancelled of an operation; its task sees to the end."""
+        self._jobs: dict[str, Job] = {}
+        self._gave_way: dict[str, str] = {}
+        """Operation → for what it ends before its time."""
         self._slugs: set[str] = set()
         """Where one is under way."""
         self._ratios: dict[str, tuple[str, dict[str, float]]] = {}
@@ -123,12 +132,19 @@ class Verifier:
         for report in await asyncio.to_thread(read_reports, self._with.folder):
             self._note(report)
 
-    async def start(self, slug: str, terms: VerifyTerms, by: str) -> Operation:
-        """Begin one; refused where the engine does not serve, or one is under way."""
+    async def start(
+        self, slug: str, terms: VerifyTerms, by: str, in_the_way: Callable[[str, int], str] | None = None
+    ) -> Operation:
+        """Begin one; refused where the engine does not serve, or one is under way that somebody waits for.
+
+        `in_the_way`: nobody waits for this one, and it ends when that says why.
+        """
+        if in_the_way is None:
+            await self.make_room("somebody asked for a verification")
         operation = Operation(
             id=secrets.token_hex(8), slug=slug, kind=VERIFY, created=self._with.clock.now().wall, by=by
         )
-        job = self._job(operation, terms)
+        job = replace(self._job(operation, terms), in_the_way=in_the_way)
         self._slugs.add(slug)  # before anything is waited for: who asks meanwhile is refused
         try:
             await self._with.store.save_operation(operation)
@@ -137,7 +153,7 @@ class Verifier:
             raise
         teller = Teller(self._with.store, self._with.clock, operation)
         work = asyncio.create_task(self._guarded(job, teller), name=f"{job.name}: requests")
-        self._work[operation.id] = work
+        self._work[operation.id], self._jobs[operation.id] = work, job
         self._tasks[operation.id] = asyncio.create_task(self._run(job, work, teller), name=job.name)
         return operation
 
@@ -158,22 +174,24 @@ class Verifier:
         method = Method(secrets.token_hex(8), QUICK_REPEATS if terms.quick else REPEATS, terms.quick)
         return Job(operation, loop, loop.record.generation, loop.plan, endpoint, points, left, method)
 
-    async def idle(self) -> None:
-        """Measure every engine that nobody uses, one after the other, in short; the schedule's job.
+    @property
+    def under_way(self) -> frozenset[str]:
+        """Deployments that are being measured."""
+        return frozenset(self._slugs)
 
-        One that somebody begins to use meanwhile loses the points that were disturbed, as always.
-        """
-        for slug in sorted(self._with.fleet.boards):
-            board = self._with.fleet.boards.get(slug)
-            if board is None or not unused(board):
-                continue
-            try:
-                operation = await self.start(slug, VerifyTerms(quick=True), SCHEDULE)
-            except AgentError as error:  # it was stopped a moment ago, or has no claims
-                log.info("not_verified", recipe=slug, reason=error.text)
-                continue
-            if (task := self._tasks.get(operation.id)) is not None:
-                await asyncio.wait({task})
+    async def over(self, operation_id: str) -> None:
+        """Comes back when it has ended, however it did."""
+        if (task := self._tasks.get(operation_id)) is not None:
+            await asyncio.wait({task})
+
+    async def make_room(self, why: str) -> None:
+        """End every one that nobody waits for."""
+        yielding = {name for name, job in self._jobs.items() if job.in_the_way is not None}
+        for name in yielding:
+            self._gave_way.setdefault(name, why)
+            self._work[name].cancel()
+        if tasks := {self._tasks[name] for name in yielding if name in self._tasks}:
+            await asyncio.wait(tasks)
 
     async def cancel(self, operation_id: str) -> Operation:
         """Hang up every request of it."""
@@ -205,31 +223,43 @@ class Verifier:
             await teller.finish(ended)
         finally:
             self._slugs.discard(job.operation.slug)
-            self._tasks.pop(job.operation.id, None)
-            self._work.pop(job.operation.id, None)
+            for table in (self._tasks, self._work, self._jobs, self._gave_way):
+                table.pop(job.operation.id, None)
 
     async def _ended(self, job: Job, work: asyncio.Task[Report | str]) -> Report | Operation:
         """The report, or the operation failed: by itself, by a person, or since its engine is no longer there."""
         gone = asyncio.create_task(engine_gone(job), name=f"{job.name}: its engine")
         try:
             await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
-            why = gone.result() if not work.done() else ""
+            code, why = gone.result() if not work.done() else ("", "")
         finally:
             for task in (work, gone):
                 task.cancel()
             await asyncio.gather(work, gone, return_exceptions=True)
         if work.cancelled():
-            code = "operation.failed" if why else "verify.cancelled"
-            return fail(job.operation, why or "it was cancelled; nothing of it runs on", self._now(), code)
+            return self._cut_short(job, code, why)
         found = work.result()
-        return fail(job.operation, found, self._now()) if isinstance(found, str) else found
+        if isinstance(found, str):
+            code = GAVE_WAY if job.operation.id in self._gave_way else "operation.failed"
+            return fail(job.operation, found, self._now(), code)
+        return found
+
+    def _cut_short(self, job: Job, code: str, why: str) -> Operation:
+        if not why and (room := self._gave_way.get(job.operation.id)):
+            code, why = GAVE_WAY, room
+        said = why or "it was cancelled; nothing of it runs on"
+        return fail(job.operation, said, self._now(), code or "verify.cancelled")
 
     async def _guarded(self, job: Job, teller: Teller) -> Report | str:
         return await attempt(job.name, self._measured(job, teller))
 
-    async def _measured(self, job: Job, teller: Teller) -> Report:
+    async def _measured(self, job: Job, teller: Teller) -> Report | str:
         limits = await self._with.limits(job.plan)
-        measured = await measure(self._bench(job, limits, teller), job.points)
+        try:
+            measured = await measure(self._bench(job, limits, teller), job.points)
+        except GaveWay as others:
+            self._gave_way[job.operation.id] = others.why
+            return others.why
         return report_of(job.plan, measured, job.left, (job.method, limits), self._now())
 
     async def _kept(self, job: Job, report: Report) -> Operation:
@@ -255,6 +285,7 @@ class Verifier:
             repeats=job.method.repeats,
             say=teller.say,
             seed=job.method.seed,
+            yields=job.in_the_way is not None,
         )
 
     def _now(self) -> float:
@@ -274,12 +305,15 @@ class Verifier:
         await self._with.streams.close()
 
 
-async def engine_gone(job: Job) -> str:
-    """Comes back with the reason when the engine that is measured is no longer the one that serves."""
+async def engine_gone(job: Job) -> tuple[str, str]:
+    """Comes back, with a code and the reason, when the engine that is measured is no longer the one that serves, or is
+    wanted for something else."""
     while True:
         await asyncio.sleep(STANDING_S)
         if why := changed(job.loop, job.generation):
-            return why
+            return "operation.failed", why
+        if why := job.gives_way():
+            return GAVE_WAY, why
 
 
 def changed(loop: Loop, generation: int) -> str:
@@ -320,10 +354,3 @@ class Teller:
             if await attempt("end of a verification", self._store.save_operation(operation)) is None:
                 return
             await asyncio.sleep(AGAIN_S)
-
-
-def unused(board: Board) -> bool:
-    """Ready, with no request and no client, both known."""
-    figures = board.verdict.figures if board.verdict else {}
-    quiet = figures.get("requests_running") == 0 and figures.get("client_connections") == 0
-    return board.record.state is State.READY and quiet

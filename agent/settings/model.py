@@ -241,7 +241,8 @@ class Maintenance(Section):
 
 
 class Verify(Section):
-    """Scheduled verification: engines that nobody uses are measured and held against their recipes' claims."""
+    """Scheduled verification: engines that nobody uses are measured and held against their recipes' claims, beside
+    nothing else, and only until somebody comes."""
 
     cron: Annotated[str, AfterValidator(_cron)] | None = Field(
         None,

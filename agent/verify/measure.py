@@ -51,6 +51,14 @@ class NotMeasurable(AgentError):
     message = "its requests are not answered: {why}"
 
 
+class GaveWay(Exception):
+    """Somebody began to use the engine while it was measured for nobody in particular. `why` in words."""
+
+    @property
+    def why(self) -> str:
+        return str(self)
+
+
 @dataclass(frozen=True, slots=True)
 class Bench:
     """What is measured and by what means; `seed` makes the same prompts again."""
@@ -64,6 +72,8 @@ class Bench:
     repeats: int
     say: Say
     seed: str
+    yields: bool = False
+    """Nobody waits for it: it ends as soon as others are served."""
 
     @property
     def look_s(self) -> float:
@@ -73,7 +83,7 @@ class Bench:
 async def measure(bench: Bench, points: Sequence[Point]) -> tuple[Measured, ...]:
     """All points. Two warm-up rounds first: kernels are compiled and clocks raised by the first requests.
 
-    Raises NotMeasurable.
+    Raises NotMeasurable, and GaveWay.
     """
     ruler = Ruler(bench.probe, bench.streams, bench.endpoint, bench.engine, bench.seed)
     await warm_up(bench, ruler, points)
@@ -109,6 +119,8 @@ async def one_point(bench: Bench, ruler: Ruler, point: Point) -> Measured:
         try:
             traces, before = await undisturbed(bench, ruler, point)
         except Foreign as other:
+            if bench.yields:
+                raise GaveWay(str(other)) from other
             return Measured(point, dropped=str(other))
         watched = watched and before.work is not None
         if why := next(filter(None, (doubt(trace, point) for trace in traces)), ""):
@@ -148,6 +160,8 @@ async def undisturbed(bench: Bench, ruler: Ruler, point: Point) -> tuple[list[Tr
         why = why or await beside(bench, before, own(traces, point.prompt_tokens))
         if not why:
             return traces, before
+        if bench.yields:
+            raise Foreign(f"others are served: {why}")
     raise Foreign(f"others were served meanwhile, {ATTEMPTS} times in a row: {why}")
 
 
@@ -157,7 +171,7 @@ async def quiet(bench: Bench) -> Seen:
     Raises Foreign: what cannot be seen for a moment is not idle.
     """
     clock = asyncio.get_running_loop()
-    patience = QUIET_S + bench.dialect.traits.gauge_lag
+    patience = (SETTLE_S if bench.yields else QUIET_S) + bench.dialect.traits.gauge_lag
     until = clock.time() + patience
     while True:
         now = await look(bench)
@@ -180,6 +194,8 @@ async def watched_at(bench: Bench, point: Point, texts: Sequence[Prompt]) -> tup
             await asyncio.wait({work}, timeout=bench.look_s)
             if not work.done() and isinstance(now := await look(bench), Seen) and now.work is not None:
                 most = max(most or 0.0, now.work)
+                if bench.yields and now.work > point.concurrency:
+                    raise Foreign(f"others are served: {now.work:g} requests ran at once")
         return await work, most
     finally:
         work.cancel()

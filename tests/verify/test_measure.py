@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from agent.adapters.http_stream import HttpStreams
 from agent.engines.model import EngineKind, EngineLaunch
 from agent.engines.registry import dialect_of
 from agent.samples.port import Endpoint
-from agent.verify.measure import Bench, measure
+from agent.verify.measure import Bench, GaveWay, measure
 from agent.verify.plausible import Limits
 from agent.verify.points import Point
 from tests.lab.simulator.harness import Simulator, start, until
@@ -64,6 +65,24 @@ async def test_foreign_traffic_drops_the_point(bench: tuple[Bench, Simulator], m
     await asyncio.gather(other, return_exceptions=True)
     assert found.figures == {}
     assert "others are served" in found.dropped
+
+
+async def test_what_nobody_waits_for_ends_when_somebody_is_served(bench: tuple[Bench, Simulator]) -> None:
+    """At once in the middle of its requests, and before them; none of its own is left."""
+    made, sim = bench
+    from agent.engines.model import Request
+
+    task = asyncio.create_task(measure(replace(made, yields=True), [Point("decode", 2, None, 100, 4000)]))
+    assert await asyncio.to_thread(until, lambda: sim.running() == 2.0, 20.0)
+    body = {"prompt": "others", "max_tokens": 4000, "ignore_eos": True, "stream": True}
+    other = asyncio.create_task(made.streams.trace(made.endpoint, Request("/v1/completions", "POST", body), 60.0))
+    with pytest.raises(GaveWay, match="others are served"):
+        await asyncio.wait_for(task, 15.0)
+    assert await asyncio.to_thread(until, lambda: sim.running() == 1.0, 5.0)
+    with pytest.raises(GaveWay, match="others are served"):
+        await asyncio.wait_for(measure(replace(made, yields=True), [Point("decode", 1, None, 100, 20)]), 15.0)
+    other.cancel()
+    await asyncio.gather(other, return_exceptions=True)
 
 
 async def test_cancelling_leaves_no_request_behind(bench: tuple[Bench, Simulator]) -> None:

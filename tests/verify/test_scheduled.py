@@ -2,42 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import os
+import signal
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agent.action.record import State
-from agent.daemon.verification import unused
 from agent.settings.model import Settings
-from tests.e2e import recipes
+from tests.e2e import recipes, traffic
 from tests.e2e.rig import Rig, wait_for
 from tests.lab.children import free_port
-from tests.metrics.boards import board
-
-IDLE: dict[str, Any] = {"requests_running": 0, "client_connections": 0}
-
-
-@pytest.mark.parametrize(
-    ("state", "figures", "expect"),
-    [
-        (State.READY, IDLE, True),
-        (State.READY, {**IDLE, "client_connections": 1}, False),
-        (State.READY, {**IDLE, "requests_running": 1}, False),
-        (State.READY, {**IDLE, "client_connections": None}, False),
-        (State.READY, {**IDLE, "requests_running": None}, False),
-        (State.BUSY, IDLE, False),
-        (State.STOPPED, IDLE, False),
-    ],
-)
-def test_only_what_is_known_to_be_unused_is_measured(state: State, figures: dict[str, Any], expect: bool) -> None:
-    """A client that is connected may ask at any moment, and what is not known is not idle."""
-    assert unused(board("small", state, **figures)) is expect
-
-
-def test_an_engine_that_was_not_looked_at_is_not_known_to_be_unused() -> None:
-    assert not unused(replace(board("small", State.READY, **IDLE), verdict=None))
 
 
 def test_it_is_off_by_default() -> None:
@@ -63,5 +39,44 @@ def test_an_idle_engine_is_verified_by_the_clock(tmp_path: Path) -> None:
         (first, *_) = [one for one in rig.api("/v1/operations") if one["kind"] == "verify"]
         assert first["slug"] == slug
         assert any(event["kind"] == "verify" for event in rig.events(slug))
+    finally:
+        rig.close()
+
+
+LONG: list[dict[str, Any]] = [{"id": 1, "context_len": 16000, "concurrency": 8, "prefill_tok_s": 4000}]
+
+
+def scheduled(rig: Rig, slug: str) -> list[dict[str, Any]]:
+    return [one for one in rig.api(f"/v1/operations?slug={slug}") if one["kind"] == "verify"]
+
+
+@pytest.mark.long
+@pytest.mark.timeout(240)
+def test_it_ends_for_somebody_and_for_a_site_that_wants_it_no_more(tmp_path: Path) -> None:
+    """A request comes in the middle of half a minute's prompts: it is alone within seconds. The schedule is taken out
+    of the site file: what it began is over, and nothing begins again."""
+    slug, rig, port = "given-way", Rig(tmp_path), free_port()
+    rig.site["verify"] = {"cron": "* * * * *"}
+    try:
+        rig.start()
+        document = recipes.recipe(slug, port, env={"SIM_SCALE": "1", "SIM_START_S": "1", "SIM_DECODE_TOK_S": "60"})
+        rig.publish(document | {"perf_points": LONG}, recipes.profile())
+        rig.ok("deploy", slug, "--yes", "-q", "--wait=40")
+        wait_for(lambda: (rig.value("recipe_agent_requests_running", recipe=slug) or 0) >= 8, "its prompts", within=90)
+        with traffic.client(port, max_tokens=600):
+            first = wait_for(lambda: [one for one in scheduled(rig, slug) if one["state"] == "failed"], "its end")[0]
+            assert first["error"]["code"] == "verify.gave_way"
+            wait_for(lambda: rig.value("recipe_agent_requests_running", recipe=slug) == 1, "the client to be alone")
+        wait_for(lambda: [one for one in scheduled(rig, slug) if one["state"] == "running"], "the next", within=90)
+        del rig.site["verify"]
+        rig.configure()
+        assert rig.daemon is not None
+        os.kill(rig.daemon.pid, signal.SIGHUP)
+        wait_for(lambda: all(one["state"] != "running" for one in scheduled(rig, slug)), "its end")
+        assert rig.api("/v1/host")["settings"]["needs_restart"] == []
+        count = len(scheduled(rig, slug))
+        time.sleep(65)
+        assert len(scheduled(rig, slug)) == count
+        assert "Traceback" not in rig.log.read_text()
     finally:
         rig.close()

@@ -323,3 +323,44 @@ async def test_claims_of_a_hostile_recipe_are_sorted_at_once(stage: Stage) -> No
     stage.loop.plan = replace(stage.loop.plan, claims=(replace(CLAIM, concurrency=10**6),))
     with pytest.raises(NotVerifiable, match="at most 512 requests"):
         await stage.start()
+
+
+# ── one that nobody waits for ─────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_it_gives_way_as_soon_as_it_is_told_why(stage: Stage) -> None:
+    """Its requests are hung up, and the operation says for whom."""
+    stage.streams.go.clear()
+    why = ""
+    operation = await stage.verifier.start(SLUG, VerifyTerms(quick=True), "schedule", lambda _slug, _most: why)
+    await stage.streams.begun.wait()
+    why = "somebody uses it: 9 requests run"
+    ended = await stage.end_of(operation)
+    assert ended.error is not None
+    assert ended.error["code"] == "verify.gave_way"
+    assert "somebody uses it" in ended.error["message"]
+    assert stage.streams.open == 0
+
+
+async def test_a_person_goes_before_the_schedule(stage: Stage) -> None:
+    """Who asks while the schedule measures is not refused: the schedule's ends, theirs begins."""
+    stage.streams.go.clear()
+    first = await stage.verifier.start(SLUG, VerifyTerms(quick=True), "schedule", lambda _slug, _most: "")
+    await stage.streams.begun.wait()
+    second = await stage.start()
+    ended = stage.notes.kept[first.id]
+    assert ended.error is not None
+    assert ended.error["code"] == "verify.gave_way"
+    stage.streams.go.set()
+    assert (await stage.end_of(second)).state == "done"
+
+
+async def test_the_schedule_never_ends_what_a_person_asked_for(stage: Stage) -> None:
+    stage.streams.go.clear()
+    operation = await stage.start()
+    await stage.streams.begun.wait()
+    with pytest.raises(NotVerifiable, match="under way"):
+        await stage.verifier.start(SLUG, VerifyTerms(quick=True), "schedule", lambda _slug, _most: "")
+    await stage.verifier.make_room("the site file has no schedule for it any more")
+    stage.streams.go.set()
+    assert (await stage.end_of(operation)).state == "done"

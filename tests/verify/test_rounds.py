@@ -1,0 +1,198 @@
+"""Verifications by the clock: when a round is due, whom it measures, and for whom one ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from agent.action.operation import Operation
+from agent.action.record import Reason, State, Takedown
+from agent.daemon.drill import Drills
+from agent.daemon.fleet import Fleet
+from agent.daemon.rounds import Rounds, crowded, moving, next_round, trigger_of, unused
+from agent.daemon.verification import NotVerifiable, Verifier
+from agent.metrics.board import Board
+from agent.settings.model import Settings
+from tests.metrics.boards import board
+
+IDLE: dict[str, Any] = {"requests_running": 0, "client_connections": 0}
+
+
+# ── when ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def falls_due(cron: str, day: str, hours: int = 24) -> list[str]:
+    """UTC times of the day after this noon in Berlin."""
+    trigger, now = trigger_of(cron, "Europe/Berlin"), datetime.fromisoformat(f"{day}T11:00:00+00:00")
+    found: list[str] = []
+    end, before = now + timedelta(hours=hours), None
+    while (at := trigger.get_next_fire_time(before, now)) is not None and at < end:
+        found.append(f"{at.astimezone(UTC):%H:%M}")
+        before, now = at, at.astimezone(UTC) + timedelta(microseconds=1)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("cron", "day", "expect"),
+    [
+        ("30 2 * * *", "2026-06-01", ["00:30"]),
+        ("30 2 * * *", "2026-03-28", ["01:30"]),
+        ("30 2 * * *", "2026-10-24", ["00:30"]),
+        ("0 3 * * *", "2026-03-28", ["01:00"]),
+        ("0 3 * * *", "2026-10-24", ["02:00"]),
+        ("0,30 1-3 * * sun", "2026-10-24", ["23:00", "23:30", "00:00", "00:30", "02:00", "02:30"]),
+    ],
+    ids=["any night", "the hour that is left out", "the hour that comes twice", "after it, in spring",
+         "after it, in autumn", "several"],
+)  # fmt: skip
+def test_a_named_hour_falls_due_once_a_night(cron: str, day: str, expect: list[str]) -> None:
+    """As with cron, whatever the clocks are set to."""
+    assert falls_due(cron, day) == expect
+
+
+def test_every_hour_is_every_hour() -> None:
+    """Also the one that comes twice."""
+    assert len(falls_due("0 * * * *", "2026-10-24")) == len(falls_due("0 * * * *", "2026-06-01"))
+
+
+def test_the_next_round_is_known_and_none_where_none_is_wanted() -> None:
+    noon = datetime(2026, 6, 1, 12, tzinfo=UTC).timestamp()
+    assert next_round(Settings(), noon) is None
+    wanted = Settings.model_validate({"verify": {"cron": "0 4 * * *"}, "maintenance": {"timezone": "Europe/Berlin"}})
+    assert next_round(wanted, noon) == datetime(2026, 6, 2, 2, tzinfo=UTC).timestamp()
+
+
+# ── whom ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("state", "figures", "expect"),
+    [
+        (State.READY, IDLE, True),
+        (State.READY, {**IDLE, "client_connections": 1}, False),
+        (State.READY, {**IDLE, "requests_running": 1}, False),
+        (State.READY, {**IDLE, "client_connections": None}, False),
+        (State.READY, {**IDLE, "requests_running": None}, False),
+        (State.BUSY, IDLE, False),
+        (State.ASLEEP, IDLE, False),
+        (State.STOPPED, IDLE, False),
+    ],
+)
+def test_only_what_is_known_to_be_unused_is_measured(state: State, figures: dict[str, Any], expect: bool) -> None:
+    """A client that is connected may ask at any moment, and what is not known is not idle."""
+    assert unused(board("small", state, **figures)) is expect
+
+
+def test_an_engine_that_was_not_looked_at_is_not_known_to_be_unused() -> None:
+    assert not unused(replace(board("small", State.READY, **IDLE), verdict=None))
+
+
+@pytest.mark.parametrize(("running", "expect"), [(8, ""), (9, "somebody uses it: 9 requests run"), (None, "")])
+def test_more_than_it_sends_are_somebody_elses(running: float | None, expect: str) -> None:
+    assert crowded(board("small", State.BUSY, requests_running=running), 8) == expect
+    assert crowded(None, 8) == ""
+
+
+def changed(state: State, **fields: Any) -> Board:
+    shown = board("other", state)
+    return replace(shown, record=replace(shown.record, **fields))
+
+
+@pytest.mark.parametrize(
+    ("other", "drilled", "expect"),
+    [
+        (changed(State.READY), (), ""),
+        (changed(State.BACKOFF), (), ""),
+        (changed(State.FAILED), (), ""),
+        (changed(State.STARTING), (), "other is starting"),
+        (changed(State.IMAGE), (), "other is image"),
+        (changed(State.STALLED, takedown=Takedown(Reason.FAULT, "stalled")), (), "other is stalled"),
+        (changed(State.READY, next_plan="p9"), (), "other is given another plan"),
+        (changed(State.READY, next_plan="p9", at_window=True), (), ""),
+        (changed(State.READY), ("other",), "other is drilled"),
+    ],
+)
+def test_nothing_is_measured_beside_what_moves(other: Board, drilled: tuple[str, ...], expect: str) -> None:
+    """Starts, stops, images, changes of plan and drills of any deployment; what waits for a window does nothing yet."""
+    boards = {"other": other, "small": board("small", State.READY, **IDLE)}
+    assert moving(boards, drilled) == expect
+
+
+# ── a round ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Measured:
+    """A verifier that notes what it was asked for; `then` is called while one is under way."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.under_way: frozenset[str] = frozenset()
+        self.refuses: set[str] = set()
+        self.then: Callable[[str], object] = lambda _: None
+        self.ended: list[str] = []
+
+    async def start(self, slug: str, *_: Any) -> Operation:
+        if slug in self.refuses:
+            raise NotVerifiable(slug=slug, why="its recipe claims nothing")
+        self.asked.append(slug)
+        return Operation(slug, slug, "verify", 0.0)
+
+    async def over(self, name: str) -> None:
+        if asyncio.iscoroutine(said := self.then(name)):
+            await said
+
+    async def make_room(self, why: str) -> None:
+        self.ended.append(why)
+
+
+class World:
+    def __init__(self, *slugs: str) -> None:
+        self.boards = {slug: board(slug, State.READY, **IDLE) for slug in slugs}
+        self.verifier, self.drills = Measured(), SimpleNamespace(under_way=frozenset[str]())
+        self.rounds = Rounds(cast(Fleet, self), cast(Verifier, self.verifier), cast(Drills, self.drills))
+
+
+async def test_all_that_rest_are_measured_one_after_the_other() -> None:
+    """One that claims nothing, or is in use, costs the others nothing."""
+    world = World("a", "b", "c", "d")
+    world.verifier.refuses = {"b"}
+    world.boards["c"] = board("c", State.BUSY, requests_running=1)
+    await world.rounds.run()
+    assert world.verifier.asked == ["a", "d"]
+
+
+async def test_one_that_is_removed_meanwhile_is_passed_over() -> None:
+    world = World("a", "b")
+    world.verifier.then = lambda _: world.boards.pop("b", None)
+    await world.rounds.run()
+    assert world.verifier.asked == ["a"]
+
+
+@pytest.mark.parametrize("what", ["a person's verification", "a drill", "a start"])
+async def test_nothing_begins_beside_another_operation(what: str) -> None:
+    world = World("a", "b")
+    if what == "a drill":
+        world.drills.under_way = frozenset({"b"})
+    elif what == "a start":
+        world.boards["b"] = board("b", State.STARTING)
+    else:
+        world.verifier.under_way = frozenset({"b"})
+    await world.rounds.run()
+    assert world.verifier.asked == []
+
+
+async def test_a_schedule_that_is_taken_away_ends_its_round_and_comes_back() -> None:
+    """The rest is not measured, and what is under way ends; a later schedule begins afresh."""
+    world = World("a", "b")
+    world.verifier.then = lambda _: world.rounds.stop("no schedule any more")
+    await world.rounds.run()
+    assert (world.verifier.asked, world.verifier.ended) == (["a"], ["no schedule any more"])
+    world.verifier.then = lambda _: None
+    await world.rounds.run()
+    assert world.verifier.asked == ["a", "a", "b"]
