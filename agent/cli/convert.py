@@ -175,9 +175,53 @@ def _form(text: str, name: str) -> str:
     start = text.lstrip()
     if start.startswith("["):
         return "argv"
+    if start.startswith("{") and (form := _object_form(text, name)):
+        return form
     if re.search(r"^services:(\s|$)", text, re.MULTILINE):
         return "compose"
     return "compose" if name.endswith((".yaml", ".yml")) else "shell"
+
+
+def _object_form(text: str, name: str) -> str:
+    """A JSON object is a compose file or no launch at all; empty for what only looks like one (a shell's group).
+
+    Raises OtherDocument."""
+    import json
+
+    from agent.launch.refusal import OtherDocument
+
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return ""
+    if "services" in value:
+        return "compose"
+    for keys, why, how in _OTHERS:
+        if keys & value.keys():
+            raise OtherDocument(name=name, why=why, how=how.format(file="FILE" if name == "-" else name))
+    how = "expected are a docker run command, a compose file, a bare command line or a JSON list of words"
+    raise OtherDocument(name=name, why="it is a JSON object that is no launch", how=how)
+
+
+_OTHERS = (
+    (
+        {"plan_id"},
+        "it is a plan already",
+        "its container.body is what goes to the Engine: agentctl plan SLUG --output json shows it",
+    ),
+    (
+        {"body", "Image", "HostConfig"},
+        "it is a body of the Engine's API already",
+        "POST it to /containers/create as it is",
+    ),
+    (
+        {"slug", "config", "perf_points", "engine_source"},
+        "it is a recipe already",
+        "agentctl plan {file} shows what would run, agentctl deploy {file} runs it; the lines of its config.launch can "
+        "be converted",
+    ),
+)
+"""Keys of other documents → what it is, and who takes it; a plan has a recipe's keys too."""
 
 
 def _word_lists(text: str, name: str) -> list[list[str]]:

@@ -101,3 +101,11 @@ class BadCompose(LaunchRefused):
     code = "convert.compose"
     message = "cannot convert the compose file: {where}: {why}"
     hint = "{how}"
+
+
+class OtherDocument(LaunchRefused):
+    """JSON that is something else than a launch; its keys would pass for the words of a command."""
+
+    code = "convert.other_document"
+    message = "cannot convert {name}: {why}"
+    hint = "{how}"

@@ -14,7 +14,7 @@ import pytest
 
 from agent.cli import convert
 from agent.errors import AgentError, InvalidInput, UsageError
-from agent.launch.refusal import LaunchRefused, NoLaunch, NotCarried, UnknownVariable
+from agent.launch.refusal import LaunchRefused, NoLaunch, NotCarried, OtherDocument, ShellConstruct, UnknownVariable
 
 
 @pytest.fixture
@@ -184,3 +184,41 @@ def test_a_prompt_is_no_program(call, prompt: str):
     with pytest.raises(NoLaunch, match="begins with a prompt"):
         call(json.dumps([prompt, "docker", "run", "img"]))
     assert call(f"{prompt} docker run img\ndocker run other")["body"]["Image"] == "other"
+
+
+RECIPE = {"slug": "x", "config": {"launch": ["docker run x"]}}
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+@pytest.mark.parametrize(
+    ("document", "why", "how"),
+    [
+        (RECIPE, "it is a recipe already", "agentctl plan {file} shows"),
+        ({"slug": "x", "perf_points": []}, "it is a recipe already", "agentctl deploy {file} runs it"),
+        ({"plan_id": "p", "recipe": {"slug": "x"}, "container": {}}, "it is a plan already", "container.body"),
+        ({"name": "n", "platform": None, "body": {"Image": "i"}, "warnings": []}, "a body of the Engine's API", "POST"),
+        ({"Image": "i", "Cmd": ["a"]}, "a body of the Engine's API", "POST"),
+        ({"items": []}, "a JSON object that is no launch", "expected are"),
+        ({}, "a JSON object that is no launch", "expected are"),
+    ],
+)
+def test_another_document_is_called_by_its_name(
+    call, tmp_path: Path, document: dict[str, Any], why: str, how: str, indent: int | None
+):
+    """Its keys are no words of a command, however it is laid out."""
+    with pytest.raises(OtherDocument) as refused:
+        call(json.dumps(document, indent=indent), name="x.json")
+    assert why in refused.value.text
+    assert how.format(file=tmp_path / "x.json") in refused.value.advice
+
+
+def test_a_group_of_a_shell_is_no_json(call):
+    """It begins with the same brace, and is refused as what it is."""
+    with pytest.raises(ShellConstruct):
+        call("{ docker run img; }")
+
+
+def test_a_compose_file_may_be_json(call):
+    """YAML holds JSON."""
+    text = json.dumps({"services": {"a": {"image": "vllm/vllm-openai:v0.11.0", "command": ["--model", "m"]}}})
+    assert call(text, name="x.json")["body"]["Image"] == "vllm/vllm-openai:v0.11.0"
