@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from agent.plan.model import Plan
 from agent.samples.port import Endpoint, Probe
 from agent.verify.measure import Bench, GaveWay, measure
 from agent.verify.plausible import Limits
-from agent.verify.points import LeftOut, Point, chosen, points_of, reach_of
+from agent.verify.points import LeftOut, Point, chosen, points_of, reach_of, unknown_words
 from agent.verify.port import Streams
 
 log = structlog.get_logger()
@@ -167,7 +167,13 @@ class Verifier:
         if slug in self._slugs:
             raise NotVerifiable(slug=slug, why="a verification of it is under way")
         reach = reach_of(loop.plan.engine, loop.kv_tokens)
-        points, left = chosen(*points_of(loop.plan.claims, reach, quick=terms.quick), terms.only)
+        there, beyond = points_of(loop.plan.claims, reach, quick=terms.quick)
+        names = [point.name for point in there] + [claim.name for claim in beyond]
+        if names and (unknown := unknown_words(names, terms.only)):
+            raise NotVerifiable(
+                slug=slug, why=f"no point has {' or '.join(map(repr, unknown))} in its name: {few(names)}"
+            )
+        points, left = chosen(there, beyond, terms.only)
         if not points:
             why = "; ".join(f"{one.name}: {one.why}" for one in left[:TOLD_POINTS]) or "its recipe claims nothing"
             raise NotVerifiable(slug=slug, why=f"no point can be measured: {why}")
@@ -314,6 +320,12 @@ async def engine_gone(job: Job) -> tuple[str, str]:
             return "operation.failed", why
         if why := job.gives_way():
             return GAVE_WAY, why
+
+
+def few(names: Sequence[str]) -> str:
+    """The first of them, and how many more there are."""
+    more = f" and {len(names) - TOLD_POINTS} more" if len(names) > TOLD_POINTS else ""
+    return f"there {'is' if len(names) == 1 else 'are'} {', '.join(names[:TOLD_POINTS])}{more}"
 
 
 def changed(loop: Loop, generation: int) -> str:

@@ -154,6 +154,12 @@ def chosen(
     return tuple(taken), shortened(others)
 
 
+def unknown_words(names: Iterable[str], only: Iterable[str]) -> list[str]:
+    """Words that stand in no point's name: whoever asks for one means something that is not there."""
+    there = list(names)
+    return [word for word in only if not any(word in name for name in there)]
+
+
 def shortened(left: list[LeftOut]) -> tuple[LeftOut, ...]:
     """By name as far as anybody reads."""
     if len(left) <= MOST_NAMED:

@@ -325,6 +325,17 @@ async def test_claims_of_a_hostile_recipe_are_sorted_at_once(stage: Stage) -> No
         await stage.start()
 
 
+async def test_a_word_of_no_point_names_those_that_there_are(stage: Stage) -> None:
+    """Beside a good one too: who asks for a point means one that is there."""
+    for words in (("nosuch",), ("c1", "nosuch")):
+        with pytest.raises(NotVerifiable, match="no point has 'nosuch' in its name: there is decode c1"):
+            await stage.verifier.start(SLUG, VerifyTerms(only=words), "a person")
+    many = tuple(replace(CLAIM, concurrency=number + 1) for number in range(60))
+    stage.loop.plan = replace(stage.loop.plan, claims=many)
+    with pytest.raises(NotVerifiable, match=r"there are decode c1, .*decode c20 and 40 more"):
+        await stage.verifier.start(SLUG, VerifyTerms(only=("nosuch",)), "a person")
+
+
 # ── one that nobody waits for ─────────────────────────────────────────────────────────────────────────────────────
 
 
