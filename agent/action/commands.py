@@ -113,8 +113,8 @@ def remove(record: Deployment, drain_s: float | None, now: float) -> Deployment:
 
 
 def supervise(record: Deployment, mode: Supervision) -> Deployment:
-    """Judge and act, only judge and count, or only judge."""
-    return replace(record, supervision=mode, would=None)
+    """Judge and act, only judge and count, or only judge. What the last look came to was said in the old mode."""
+    return replace(record, supervision=mode, would=None, step="")
 
 
 def down(record: Deployment, reason: Reason, why: str, drain_s: float | None, now: float) -> Deployment:

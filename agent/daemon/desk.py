@@ -26,6 +26,7 @@ from agent.container.port import ContainerView, LogLine, Runtime
 from agent.daemon.drill import Drills
 from agent.daemon.fleet import Fleet
 from agent.daemon.follow import on_and_on
+from agent.daemon.loop import Loop
 from agent.daemon.notify import Notifier
 from agent.daemon.shown import ShownBoards, clean_board, clean_event, clean_operation
 from agent.daemon.verification import Verifier, VerifyTerms
@@ -42,6 +43,7 @@ from agent.version import VERSION
 log = structlog.get_logger()
 
 MODES = {"pause": Supervision.PAUSED, "observe": Supervision.OBSERVE, "resume": Supervision.ACTIVE}
+LOOK_S = 5.0
 STALE_TICK_S = 300.0
 
 
@@ -193,8 +195,17 @@ class DaemonDesk:
         record = await self._to.fleet.supervise(slug, MODES[verb])
         await self._audit(verb, slug, by, {})
         loop, now = self._to.fleet.loop(slug), self._to.clock.now().wall
+        await self._looked(loop)
         board = self._to.fleet.boards.get(slug) or Board(record, loop.plan, loop.plan.runtime, now)
-        return clean_board(replace(board, record=record), self._to.veil)
+        return clean_board(replace(board, record=loop.record), self._to.veil)
+
+    async def _looked(self, loop: Loop) -> None:
+        """Wait for the look that a wish called for: the step before it tells what was done until then. One that takes
+        longer is not waited for, and the step is not known yet."""
+        until = self._to.clock.now().mono + LOOK_S
+        async with self._to.fleet.changes() as changed:
+            while not loop.record.step and not loop.gone and (left := until - self._to.clock.now().mono) > 0:
+                await changed(left)
 
     async def ask(self, slug: str, verb: str, options: Mapping[str, Any], by: Caller) -> Operation:
         now, drain = self._to.clock.now().wall, options.get("drain_s")

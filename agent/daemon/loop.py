@@ -58,7 +58,7 @@ LEVELS = {
     **dict.fromkeys((State.FAILED, State.QUARANTINED), "error"),
 }
 """How loud a state comes: `journalctl -p warning` has what went wrong, `-p err` what waits for a person."""
-WORD_ONLY = (Settle, Stuck, Released, Wait, Forget)
+WORD_ONLY = (Nothing, Settle, Stuck, Released, Wait, Forget)
 """Steps that change the record alone: dropped when a person asked for something else meanwhile."""
 
 

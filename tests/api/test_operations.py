@@ -140,3 +140,14 @@ def test_waiting_for_a_deployment_answers_when_it_is_in_another_state(own: Rig) 
     assert ask(own.port, "/v1/deployments/sim?wait=1&state=ready", token=TOKEN).json["state"] == "ready"
     assert time.monotonic() - asked >= 0.9, "it waits as long as it was asked to"
     assert ask(own.port, "/v1/deployments/none?wait=60&state=ready", token=TOKEN).status == 404
+
+
+def test_a_change_of_mode_answers_with_what_is_done_in_it(own: Rig) -> None:
+    """Not with the step of the look before, that did nothing since it was paused."""
+    own.publish(recipes.recipe("sim", free_port()), recipes.profile(period=20))
+    own.ok("deploy", "sim", "--yes", "-q", "--wait=40")
+    for verb in ("pause", "resume", "observe", "pause", "observe", "resume"):
+        one = own.ok(verb, "sim", "-o", "json").json
+        assert ("paused" in one["step"]) is (verb == "pause"), (verb, one["step"])
+        assert one["step"]
+        assert one["step"] == own.status("sim")["step"]
