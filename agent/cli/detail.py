@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
+from agent.metrics.words import unseen, words
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any
 
-FIGURES = {
-    "requests_running": ("requests running", "{:,.0f}"),
-    "requests_waiting": ("requests waiting", "{:,.0f}"),
-    "client_connections": ("client connections", "{:,.0f}"),
-    "zombie_requests": ("requests for nobody", "{:,.0f}"),
-    "zombie_kv_tokens": ("KV tokens for nobody", "{:,.0f}"),
-    "prompt_tokens": ("prompt tokens, since its start", "{:,.0f}"),
-    "generation_tokens": ("generation tokens, since its start", "{:,.0f}"),
-    "kv_cache_usage_ratio": ("KV cache in use", "{:.1%}"),
-    "decode_tokens_per_second": ("tokens/s, a minute", "{:,.1f}"),
-    "startup_left_seconds": ("start-up left, about", "{:,.0f} s"),
-    "spec_decode_acceptance_ratio": ("drafts accepted", "{:.0%}"),
+FORMS = {
+    "requests_running": "{:,.0f}",
+    "requests_waiting": "{:,.0f}",
+    "client_connections": "{:,.0f}",
+    "zombie_requests": "{:,.0f}",
+    "zombie_kv_tokens": "{:,.0f}",
+    "prompt_tokens": "{:,.0f}",
+    "generation_tokens": "{:,.0f}",
+    "kv_cache_usage_ratio": "{:.1%}",
+    "decode_tokens_per_second": "{:,.1f}",
+    "startup_left_seconds": "{:,.0f} s",
+    "spec_decode_acceptance_ratio": "{:.0%}",
 }
-"""Figure → its words and its form; another one stands as it came."""
-BLIND = {
-    "metrics": "its metrics",
-    "step_counter": "single steps (it counts tokens, and a prefill shows none until its end)",
-    "kv_usage": "how full the KV cache is",
-    "process_start": "when its process began",
-    "connections": "its clients' connections",
-    "log": "its log",
-}
+"""Figure → its form; another one stands as it came."""
 
 
 def detail(one: Mapping[str, Any]) -> list[str]:
@@ -40,7 +34,7 @@ def detail(one: Mapping[str, Any]) -> list[str]:
 
 
 def facts(one: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    if one["step"] != one["why"]:
+    if one["step"] and one["step"] != one["why"]:
         yield "last step", one["step"]
     thing = "process" if one["runtime"] == "process" else "container"
     yield "generation", f"{one['generation']}, {thing} {(one['container'] or 'none')[:12]}"
@@ -53,15 +47,14 @@ def facts(one: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if one["accepted"]:
         yield "accepted", ", ".join(one["accepted"])
     if one["blind"]:
-        yield "cannot see", "; ".join(BLIND.get(name, name.replace("_", " ")) for name in one["blind"])
+        yield "cannot see", "; ".join(map(unseen, one["blind"]))
 
 
 def figure(name: str, value: Any) -> tuple[str, str]:
     """Its words and its text; what is not known is not a number."""
     if name == "seconds_since_progress":
         return "silent for", silences(value)
-    words, form = FIGURES.get(name, (name.replace("_", " "), "{}"))
-    return words, "unknown" if value is None else form.format(value)
+    return words(name), "unknown" if value is None else FORMS.get(name, "{}").format(value)
 
 
 def silences(value: Any) -> str:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import html
+import re
 from typing import Any
 
 import pytest
 
+from agent.action.record import State
+from agent.api.view.deployment import deployment
 from agent.cli.detail import detail
+from tests.metrics.boards import board
 
 ONE: dict[str, Any] = {
     "slug": "one", "why": "ready, nothing runs", "step": "starts generation 2", "generation": 2, "container": "a" * 64,
@@ -26,7 +31,7 @@ def rows(**changes: Any) -> dict[str, str]:
         ("requests_running", 3.0, "requests running", "3"),
         ("generation_tokens", 1234567.0, "generation tokens, since its start", "1,234,567"),
         ("kv_cache_usage_ratio", 0.0003690848053756116, "KV cache in use", "0.0%"),
-        ("decode_tokens_per_second", 75.05640441426074, "tokens/s, a minute", "75.1"),
+        ("decode_tokens_per_second", 75.05640441426074, "tokens a second", "75.1"),
         ("spec_decode_acceptance_ratio", 0.38432, "drafts accepted", "38%"),
         ("seconds_since_progress", {"0": 3.2}, "silent for", "3 s"),
         ("seconds_since_progress", {"0": 0.4, "1": 61.0}, "silent for", "0 s (engine 0), 61 s (engine 1)"),
@@ -45,6 +50,23 @@ def test_a_figure_has_its_unit_and_no_more_digits_than_it_is_worth(
 def test_a_step_that_is_the_reason_is_not_said_twice() -> None:
     assert rows()["last step"] == "starts generation 2"
     assert "last step" not in rows(step=ONE["why"])
+
+
+def test_a_step_that_is_not_known_yet_is_not_said() -> None:
+    """A person has just asked for another mode."""
+    assert "last step" not in rows(step="")
+
+
+def test_terminal_and_page_say_the_same_words() -> None:
+    """Of one board: what is a `zombie` in the API, the metrics and the README is one everywhere."""
+    figures = {"zombie_requests": 2.0, "client_connections": 1.0, "decode_tokens_per_second": 5.0}
+    shown = board("one", State.ZOMBIE, **figures)
+    page = html.unescape(re.sub("<[^>]*>", " ", str(deployment(shown, (), (), shown.at))))
+    terminal = rows(figures=figures, blind=["connections"])
+    for words in ("zombie requests", "client connections", "tokens a second"):
+        assert words in terminal
+        assert words in page.lower()
+    assert terminal["cannot see"] in page
 
 
 def test_what_cannot_be_seen_is_said_in_words() -> None:

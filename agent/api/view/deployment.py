@@ -14,6 +14,7 @@ from agent.api.view.story import story
 from agent.api.view.words import SIGNS, UNKNOWN, count, moment, mood, percent, span
 from agent.metrics.board import Board
 from agent.metrics.trail import SPAN_S, STEP_S, Point, number
+from agent.metrics.words import heading, unseen
 
 STALE_LOOKS = 3
 """A board older than so many looks (and a minute) is said to be old."""
@@ -87,9 +88,9 @@ def plots(board: Board, trail: Sequence[Point], now: float) -> Iterator[Html]:
     running, waiting = number(figures, "requests_running"), number(figures, "requests_waiting")
     speed = [(one.at, one.tokens_per_s) for one in trail]
     top = ceiling((value for _, value in speed), 10.0)
-    yield figure("Tokens a second", count(tokens), [Line(speed, top)], count(top), axis)
+    yield figure(heading("decode_tokens_per_second"), count(tokens), [Line(speed, top)], count(top), axis)
     share = [(one.at, one.kv_ratio) for one in trail]
-    yield figure("KV cache", percent(kv), [Line(share, 1.0)], "100%", axis)
+    yield figure(heading("kv_cache_usage_ratio"), percent(kv), [Line(share, 1.0)], "100%", axis)
     works = [(one.at, one.running) for one in trail]
     waits = [(one.at, one.waiting) for one in trail]
     most = ceiling((value for _, value in (*works, *waits)), 4.0)
@@ -136,15 +137,15 @@ def rows(board: Board) -> Iterator[Html]:
     incidents = sum(value for key, value in record.counts.items() if key.startswith("incidents."))
     facts = {
         "Endpoint": tag("a", board.endpoint, href=board.endpoint, rel="noreferrer") if board.endpoint else "none",
-        "Client connections": count(number(figures, "client_connections")),
-        "Zombie requests": count(number(figures, "zombie_requests")),
+        heading("client_connections"): count(number(figures, "client_connections")),
+        heading("zombie_requests"): count(number(figures, "zombie_requests")),
         "Restart budget": f"{len(record.restarts)} of {board.plan.watch.budget} spent",
         "Restarts, incidents": f"{restarts}, {incidents}",
         "Last start took": UNKNOWN if board.startup_s is None else span(board.startup_s),
         "Generation": f"{record.generation} ({board.runtime})",
     }
     if board.verdict is not None and board.verdict.blind:
-        facts["Cannot see"] = ", ".join(board.verdict.blind).replace("_", " ")
+        facts["Cannot see"] = "; ".join(map(unseen, board.verdict.blind))
     if record.step and record.step != record.why:
         facts["Last step"] = record.step
     for name, value in facts.items():
