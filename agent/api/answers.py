@@ -62,6 +62,15 @@ class RestartWaits(Answer):
     why: str
 
 
+class VerificationAnswer(Answer):
+    """When the plan that is deployed was last held against its claims, what came of it, and when the site's schedule
+    comes by next; null is never."""
+
+    at: Time | None
+    text: str
+    next: Time | None
+
+
 class Deployment(Answer):
     """One entry of `agentctl status -o json`, with what a screen shows beside it."""
 
@@ -86,6 +95,7 @@ class Deployment(Answer):
     figures: dict[str, JsonValue]
     blind: list[str]
     restart_waits: RestartWaits | None
+    verification: VerificationAnswer
     progress: dict[str, JsonValue]
 
 
@@ -176,8 +186,15 @@ def deployment(board: Board) -> Deployment:
         restart_waits=RestartWaits(reason=record.restart_waits, why=waits_why(record))
         if record.restart_waits
         else None,
+        verification=VerificationAnswer(
+            at=at_or_null(board.verified.at), text=board.verified.text, next=at_or_null(board.verified.following)
+        ),
         progress=dict(board.progress),
     )
+
+
+def at_or_null(wall: float | None) -> str | None:
+    return None if wall is None else timestamp(wall)
 
 
 def waits_why(record: Record) -> str:

@@ -42,6 +42,11 @@ def facts(one: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "restarts", f"{one['restarts']} since it was last proven healthy, {one['restart_budget']} left"
     if waits := one.get("restart_waits"):
         yield "restart waits", f"{waits['why']} ({waits['reason']})"
+    verification = one.get("verification") or {}
+    if verification.get("at"):
+        yield "verified", f"{verification['at']}: {verification['text']}"
+    if verification.get("next"):
+        yield "verified next", f"{verification['next']}, if nobody uses it then"
     if one["incident"]:
         yield "evidence", f"agentctl incidents show {one['incident']}"
     if one["accepted"]:

@@ -28,12 +28,13 @@ from agent.daemon.fleet import Fleet
 from agent.daemon.follow import on_and_on
 from agent.daemon.loop import Loop
 from agent.daemon.notify import Notifier
-from agent.daemon.shown import ShownBoards, clean_board, clean_event, clean_operation
+from agent.daemon.rounds import next_round
+from agent.daemon.shown import ShownBoards, clean_event, clean_operation
 from agent.daemon.verification import Verifier, VerifyTerms
 from agent.errors import NotFound, Refused, UsageError
 from agent.incident import shelf
 from agent.incident.veil import Veil
-from agent.metrics.board import Board
+from agent.metrics.board import Board, Verified
 from agent.metrics.snapshot import Snapshot
 from agent.plan.model import Plan
 from agent.preflight.catalogue import known
@@ -95,7 +96,7 @@ class DaemonDesk:
 
     def __init__(self, offices: Offices) -> None:
         self._to = offices
-        self._shown = ShownBoards(offices.fleet.boards, offices.veil)
+        self._shown = ShownBoards(offices.fleet.boards, offices.veil, self._verified)
 
     @property
     def boards(self) -> Mapping[str, Board]:
@@ -197,7 +198,11 @@ class DaemonDesk:
         loop, now = self._to.fleet.loop(slug), self._to.clock.now().wall
         await self._looked(loop)
         board = self._to.fleet.boards.get(slug) or Board(record, loop.plan, loop.plan.runtime, now)
-        return clean_board(replace(board, record=loop.record), self._to.veil)
+        return self._shown.of(replace(board, record=loop.record))
+
+    def _verified(self, slug: str) -> Verified:
+        following = next_round(self._to.settings(), self._to.clock.now().wall)
+        return replace(self._to.verifier.last(slug), following=following)
 
     async def _looked(self, loop: Loop) -> None:
         """Wait for the look that a wish called for: the step before it tells what was done until then. One that takes

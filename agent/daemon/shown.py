@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from agent.action.operation import Operation
 from agent.action.store import Event
 from agent.incident.veil import Veil
-from agent.metrics.board import Board
+from agent.metrics.board import Board, Verified
 
 
 class ShownBoards(Mapping[str, Board]):
     """The fleet's boards as anybody may see them; each is cleaned once, when it is first looked at."""
 
-    def __init__(self, boards: Mapping[str, Board], veil: Veil) -> None:
+    def __init__(self, boards: Mapping[str, Board], veil: Veil, verified: Callable[[str], Verified]) -> None:
         self._boards = boards
         self._veil = veil
+        self._verified = verified
         self._clean: dict[str, tuple[Board, Board]] = {}
 
     def __getitem__(self, slug: str) -> Board:
         board = self._boards[slug]
         known = self._clean.get(slug)
         if known is None or known[0] is not board:
-            known = self._clean[slug] = (board, clean_board(board, self._veil))
+            known = self._clean[slug] = (board, self.of(board))
         return known[1]
+
+    def of(self, board: Board) -> Board:
+        return replace(clean_board(board, self._veil), verified=self._verified(board.record.slug))
 
     def __iter__(self) -> Iterator[str]:
         for slug in self._clean.keys() - self._boards.keys():

@@ -18,9 +18,19 @@ from agent.clock import Clock
 from agent.daemon.fleet import Fleet
 from agent.daemon.guard import attempt, cancelled
 from agent.daemon.loop import Loop
-from agent.daemon.verifyreport import Method, ratios_of, read_report, read_reports, report_of, sentence, write_report
+from agent.daemon.verifyreport import (
+    Method,
+    ratios_of,
+    read_report,
+    read_reports,
+    report_of,
+    sentence,
+    verified_of,
+    write_report,
+)
 from agent.engines.registry import dialect_of
 from agent.errors import NotFound, Refused
+from agent.metrics.board import Verified
 from agent.plan.model import Plan
 from agent.samples.port import Endpoint, Probe
 from agent.verify.measure import Bench, GaveWay, measure
@@ -111,6 +121,8 @@ class Verifier:
         self._slugs: set[str] = set()
         """Where one is under way."""
         self._ratios: dict[str, tuple[str, dict[str, float]]] = {}
+        self._last: dict[str, tuple[str, Verified]] = {}
+        """By slug: the plan of the last report, and what it came to."""
 
     @property
     def ratios(self) -> dict[tuple[str, str], float]:
@@ -122,6 +134,12 @@ class Verifier:
             if slug in boards and boards[slug].plan.plan_id == plan_id
             for name, ratio in found.items()
         }
+
+    def last(self, slug: str) -> Verified:
+        """What the last report on the plan that is deployed came to."""
+        plan_id, found = self._last.get(slug, ("", Verified()))
+        board = self._with.fleet.boards.get(slug)
+        return found if board is not None and board.plan.plan_id == plan_id else Verified()
 
     async def recover(self) -> None:
         """What ran when the agent ended has ended with it; the last reports are read again."""
@@ -298,7 +316,9 @@ class Verifier:
         return self._with.clock.now().wall
 
     def _note(self, report: Mapping[str, Any]) -> None:
-        self._ratios[str(report["slug"])] = (str(report.get("plan_id")), ratios_of(report))
+        slug, plan_id = str(report["slug"]), str(report.get("plan_id"))
+        self._ratios[slug] = (plan_id, ratios_of(report))
+        self._last[slug] = (plan_id, verified_of(report))
 
     async def close(self) -> None:
         """End what runs."""

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from agent.clock import timestamp
 from agent.errors import AgentError
+from agent.metrics.board import Verified
 from agent.plan.model import Plan
 from agent.quantity import counted
 from agent.verify.ask import completion
@@ -88,12 +91,21 @@ def ratios_of(report: Mapping[str, Any]) -> dict[str, float]:
     rows = report.get("rows")
     found = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
     pairs = [(f"{row.get('point')} {row.get('metric')}", row.get("ratio")) for row in found]
-    return {name: float(ratio) for name, ratio in pairs if isinstance(ratio, int | float)}
+    return {name: float(ratio) for name, ratio in pairs if isinstance(ratio, int | float) and math.isfinite(ratio)}
+
+
+def verified_of(report: Mapping[str, Any]) -> Verified:
+    """When it was made and what came of it; a report of another form says neither."""
+    try:
+        return Verified(datetime.fromisoformat(str(report.get("at"))).timestamp(), sentence(report))
+    except (ValueError, OverflowError):
+        return Verified()
 
 
 def sentence(report: Mapping[str, Any]) -> str:
     """The report in one line."""
-    ratios = [row["ratio"] for row in report["rows"] if row["ratio"] is not None and row["metric"] != "ttft_ms"]
+    found = ratios_of(report)
+    ratios = [ratio for name, ratio in found.items() if not name.endswith(" ttft_ms")]
     if not ratios:
         return "no rate could be held against a claim"
     return f"rates are {min(ratios):.2f} to {max(ratios):.2f} of what is claimed, over {counted(len(ratios), 'point')}"

@@ -22,6 +22,15 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
+class Verified:
+    """The last verification of the plan that is deployed, and when the schedule comes by next; epoch seconds."""
+
+    at: float | None = None
+    text: str = ""
+    following: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Board:
     """One deployment as of its last tick. `endpoint` is the URL that clients use, None while nothing runs."""
 
@@ -39,3 +48,4 @@ class Board:
     """How long the last start took until ready."""
     tick_s: float | None = None
     """How long the last whole tick took."""
+    verified: Verified = Verified()

@@ -73,6 +73,11 @@ CLAIM_RATIO = gauge(
     "recipe",
     "point",
 )
+VERIFIED = gauge(
+    "verification_timestamp_seconds",
+    "When the deployed plan was last held against its claims, in seconds since the epoch.",
+    "recipe",
+)
 INCIDENTS = counter("incidents", "Incidents kept.", "recipe", "kind")
 BLIND = gauge(
     "detector_blind", "1 where a signal that this engine's supervision wants cannot be had.", "recipe", "signal"

@@ -69,6 +69,23 @@ def test_terminal_and_page_say_the_same_words() -> None:
     assert terminal["cannot see"] in page
 
 
+@pytest.mark.parametrize(
+    ("verification", "expect"),
+    [
+        ({"at": "T", "text": "rates are 0.98", "next": None}, {"verified": "T: rates are 0.98"}),
+        ({"at": None, "text": "", "next": "N"}, {"verified next": "N, if nobody uses it then"}),
+        ({"at": None, "text": "", "next": None}, {}),
+        (None, {}),
+    ],
+)
+def test_a_verification_is_said_where_there_was_one_and_where_one_is_to_come(
+    verification: dict[str, Any] | None, expect: dict[str, str]
+) -> None:
+    """An agent of an earlier version says nothing of it."""
+    found = rows(verification=verification)
+    assert {label: text for label, text in found.items() if label.startswith("verified")} == expect
+
+
 def test_what_cannot_be_seen_is_said_in_words() -> None:
     assert rows(blind=["connections", "new_signal"])["cannot see"] == "its clients' connections; new signal"
 

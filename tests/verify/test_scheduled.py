@@ -39,6 +39,13 @@ def test_an_idle_engine_is_verified_by_the_clock(tmp_path: Path) -> None:
         (first, *_) = [one for one in rig.api("/v1/operations") if one["kind"] == "verify"]
         assert first["slug"] == slug
         assert any(event["kind"] == "verify" for event in rig.events(slug))
+        shown = rig.status(slug)["verification"]
+        assert "of what is claimed" in shown["text"]
+        assert shown["at"] < shown["next"]
+        assert abs((rig.value("recipe_agent_verification_timestamp_seconds", recipe=slug) or 0) - time.time()) < 120
+        said = rig.ok("status", slug).out
+        assert f"{shown['at']}: {shown['text']}" in said
+        assert "if nobody uses it then" in said
     finally:
         rig.close()
 

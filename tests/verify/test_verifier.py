@@ -20,6 +20,7 @@ from agent.adapters.http_probe import HttpProbe
 from agent.clock import Instant
 from agent.daemon.fleet import Fleet
 from agent.daemon.verification import Means, NotVerifiable, Verifier, VerifyTerms
+from agent.daemon.verifyreport import ratios_of, verified_of
 from agent.engines.model import EngineKind, EngineLaunch, Request
 from agent.errors import NotFound
 from agent.plan.model import Claim
@@ -147,6 +148,28 @@ async def test_a_report_holds_all_that_makes_it_again_and_no_secret(stage: Stage
     assert method["request"]["body"]["temperature"] == 0
     assert "sk-secret" not in text
     assert stage.verifier.ratios == {(SLUG, "decode c1 decode_tok_s"): pytest.approx(1.0)}
+
+
+async def test_what_the_last_one_came_to_is_known_of_the_deployed_plan_alone(stage: Stage) -> None:
+    """After a restart of the agent too; another plan was not verified."""
+    assert stage.verifier.last(SLUG).at is None
+    await stage.end_of(await stage.start())
+    found = stage.verifier.last(SLUG)
+    assert found.at == stage.now().wall
+    assert "of what is claimed" in found.text
+    again = Stage(stage.folder.parent)
+    await again.verifier.recover()
+    assert again.verifier.last(SLUG) == found
+    again.boards[SLUG].plan = replace(again.boards[SLUG].plan, plan_id="another")
+    assert again.verifier.last(SLUG).at is None
+    await again.probe.close()
+
+
+@pytest.mark.parametrize("at", [None, "yesterday", 7, "9999-99-99T00:00:00Z"])
+def test_a_report_of_another_form_says_no_time(at: Any) -> None:
+    row = {"point": "decode c1", "metric": "decode_tok_s", "ratio": float("nan")}
+    assert verified_of({"slug": SLUG, "at": at, "rows": [row]}).at is None
+    assert ratios_of({"rows": [row]}) == {}
 
 
 async def test_of_two_at_once_one_is_refused(stage: Stage) -> None:
