@@ -111,6 +111,8 @@ class RankReading:
     prefilled: float | None = None
     """Prompt tokens counted as they are computed, what a cache gave left out; as `decoded`."""
     asleep: bool = False
+    echo: bool = False
+    """One more scheduler of a rank that is here already: it counts the same requests and tokens, and no sum has it."""
     progress: Mapping[str, float] = field(default_factory=dict)
     steps: tuple[str, ...] = ()
 
@@ -147,6 +149,11 @@ class EngineReading:
     prefill_seconds_count: float | None = None
     cached_tokens: float | None = None
     """Prompt tokens that a cache gave, since the engine's start: a prefill with any of them was not cold."""
+
+    @property
+    def apart(self) -> tuple[RankReading, ...]:
+        """The ranks that may be added up: each counts requests of its own."""
+        return tuple(rank for rank in self.ranks if not rank.echo)
 
 
 class Phase(StrEnum):

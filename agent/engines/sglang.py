@@ -9,7 +9,7 @@ of patience, so one long batch makes it 503: it says nothing about death, and as
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from agent.engines.dialect import Silent, refused
 from agent.engines.exposition import Point, must_be_metrics, read_json, read_points
@@ -156,8 +156,11 @@ class SGLang(Silent):
         if not schedulers:
             return EngineReading(ranks=(), process_start=start, blind=("metrics",))
         alone = len(schedulers) == 1
-        ranks = tuple(rank_of(name, values, frontend, alone) for name, values in sorted(schedulers.items()))
-        capacity = [values["capacity"] for values in schedulers.values() if "capacity" in values]
+        first = leaders(schedulers)
+        ranks = tuple(
+            rank_of(name, values, frontend, alone, name not in first) for name, values in sorted(schedulers.items())
+        )
+        capacity = [schedulers[name]["capacity"] for name in first if "capacity" in schedulers[name]]
         return EngineReading(
             ranks=ranks,
             process_start=start,
@@ -204,6 +207,15 @@ def rank_name(labels: Mapping[str, str]) -> str:
     return name
 
 
+def leaders(names: Iterable[str]) -> set[str]:
+    """Of each data-parallel rank its first scheduler. With `--enable-metrics-for-all-schedulers` all of them write, and
+    those of a tensor or pipeline group count the same requests."""
+    found: dict[str, str] = {}
+    for name in sorted(names, key=lambda name: (len(name), name)):
+        found.setdefault(name.partition("/")[0], name)
+    return set(found.values())
+
+
 def component(point: Point) -> str:
     """The name in the rank's values; what is split by a label stays split."""
     name = _SCHEDULER[point.name]
@@ -211,7 +223,9 @@ def component(point: Point) -> str:
     return f"{name}.{mode}" if name == "realtime" and mode else name
 
 
-def rank_of(name: str, values: Mapping[str, float], frontend: Mapping[str, float], alone: bool) -> RankReading:
+def rank_of(
+    name: str, values: Mapping[str, float], frontend: Mapping[str, float], alone: bool, echo: bool
+) -> RankReading:
     """One scheduler. The HTTP side's counters prove progress of a lone one only: of several, whose would it be?"""
     progress = {key: value for key, value in values.items() if key not in _NO_PROGRESS}
     told = frontend if alone or name == "0" else {}
@@ -226,9 +240,9 @@ def rank_of(name: str, values: Mapping[str, float], frontend: Mapping[str, float
         generation_tokens=told.get("generation_tokens"),
         finished=told.get("finished"),
         held_tokens=values.get("held"),
-        # each scheduler of a tensor-parallel group counts the same tokens: the first one's are the rank's
-        decoded=values.get("realtime.decode") if "/" not in name else None,
-        prefilled=values.get("realtime.prefill_compute") if "/" not in name else None,
+        decoded=values.get("realtime.decode"),
+        prefilled=values.get("realtime.prefill_compute"),
+        echo=echo,
         asleep=bool(values.get("paused")) and not values.get("running"),
         progress=progress,
         steps=tuple(key for key in progress if key.split(".")[0] in _STEPS),

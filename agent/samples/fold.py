@@ -89,13 +89,13 @@ def fold_gauge(before: RankMark, rank: RankReading) -> tuple[Gauge, float]:
 
 def work_of(ranks: Mapping[str, RankMark]) -> float | None:
     """Requests in all schedulers, None where no rank says."""
-    known = [mark.last.work for mark in ranks.values() if mark.last.work is not None]
+    known = [mark.last.work for mark in ranks.values() if mark.last.work is not None and not mark.last.echo]
     return sum(known) if known else None
 
 
 def counted_of(ranks: Mapping[str, RankMark]) -> float | None:
     """Requests that the schedulers count as running or waiting, None where no rank says."""
-    known = [mark.last.counted for mark in ranks.values() if mark.last.counted is not None]
+    known = [mark.last.counted for mark in ranks.values() if mark.last.counted is not None and not mark.last.echo]
     return sum(known) if known else None
 
 

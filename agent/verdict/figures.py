@@ -40,7 +40,7 @@ def connections(case: Case) -> int | None:
 
 def total(readings: list[RankReading], name: str) -> float | None:
     """A sum over ranks, for showing only."""
-    known = [value for reading in readings if (value := getattr(reading, name)) is not None]
+    known = [value for one in readings if not one.echo and (value := getattr(one, name)) is not None]
     return sum(known) if known else None
 
 
@@ -63,7 +63,7 @@ def scrapes(case: Case) -> list[Sample]:
 
 
 def reading_total(sample: Sample, name: str) -> float | None:
-    return total(list(sample.scrape.ranks), name) if isinstance(sample.scrape, EngineReading) else None
+    return total(list(sample.scrape.apart), name) if isinstance(sample.scrape, EngineReading) else None
 
 
 def rate(case: Case, name: str) -> float | None:
@@ -100,6 +100,6 @@ def grown(case: Case, *names: str) -> tuple[tuple[float, ...], float] | None:
 
 def counts(sample: Sample, names: tuple[str, ...]) -> dict[tuple[str, str], float]:
     """(rank, counter) → its count, of those that this scrape names."""
-    ranks = sample.scrape.ranks if isinstance(sample.scrape, EngineReading) else ()
+    ranks = sample.scrape.apart if isinstance(sample.scrape, EngineReading) else ()
     found = {(rank.rank, name): getattr(rank, name) for rank in ranks for name in names}
     return {key: value for key, value in found.items() if value is not None}

@@ -37,7 +37,7 @@ def alone(sample: Sample) -> float:
     """Requests that wait while nothing runs; 0 where something runs or it cannot be told."""
     if not isinstance(sample.scrape, EngineReading):
         return 0.0
-    ranks = sample.scrape.ranks
+    ranks = sample.scrape.apart
     if any(rank.running is None or rank.running > 0 for rank in ranks):
         return 0.0
     return sum(rank.waiting or 0.0 for rank in ranks)

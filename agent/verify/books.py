@@ -23,7 +23,7 @@ class Seen:
 
 
 def seen(reading: EngineReading) -> Seen:
-    ranks = reading.ranks
+    ranks = reading.apart
     work = [rank.work for rank in ranks if rank.work is not None]
     return Seen(
         sum(work) if work else None,

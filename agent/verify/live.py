@@ -106,7 +106,7 @@ def look_of(sample: Sample, figures: Mapping[str, Any]) -> Look:
     scrape = sample.scrape
     if not isinstance(scrape, EngineReading):
         return Look(sample.at.mono, {})
-    ranks = scrape.ranks
+    ranks = scrape.apart
     computed = known([rank.prefilled for rank in ranks])
     if computed is None and (prompts := known([rank.prompt_tokens for rank in ranks])) is not None:
         computed = prompts - (scrape.cached_tokens or 0.0)

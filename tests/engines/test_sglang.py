@@ -8,6 +8,7 @@ import pytest
 
 from agent.engines.model import Command, FailureClass, Phase
 from agent.engines.sglang import _FRONTEND, _SCHEDULER, SGLang, age_of
+from agent.verify.books import seen
 
 SGLANG = SGLang()
 
@@ -78,7 +79,30 @@ def test_tokens_are_counted_step_by_step_once_a_rank():
     rows = [("decode", 0, 70), ("prefill_compute", 0, 900), ("prefill_cache", 0, 8000), ("decode", 1, 70)]
     first, second = SGLANG.read_metrics("".join(counter.format(*row) for row in rows)).ranks
     assert (first.decoded, first.made, first.prefilled) == (70.0, 70.0, 900.0)
-    assert (second.decoded, second.made, second.prefilled) == (None, None, None)
+    assert (first.echo, second.echo) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("labels", "expect"),
+    [
+        ([("", "0"), ("", "1"), ("", "10"), ("", "2")], ["0"]),
+        ([("0", "0"), ("0", "1"), ("1", "10"), ("1", "2")], ["0", "1/tp2"]),
+        ([("0", "0"), ("1", "1")], ["0", "1/tp1"]),
+        ([("0", "0"), ("1", "0")], ["0", "1"]),
+    ],
+    ids=["tensor parallel", "two attention ranks of two", "two of one", "data parallel"],
+)
+def test_of_schedulers_that_count_the_same_one_is_counted(labels: list[tuple[str, str]], expect: list[str]):
+    """All write with --enable-metrics-for-all-schedulers."""
+    row = 'sglang:{}{{dp_rank="{}",tp_rank="{}"}} {}\n'
+    text = "".join(
+        row.format("num_running_reqs", dp, tp, 3) + row.format("max_total_num_tokens", dp, tp, 1000)
+        for dp, tp in labels
+    )
+    reading = SGLANG.read_metrics(text)
+    assert [rank.rank for rank in reading.ranks if not rank.echo] == expect
+    assert reading.kv_tokens == 1000.0 * len(expect)
+    assert seen(reading).work == 3.0 * len(expect)
 
 
 def test_ranks_stay_apart_and_the_front_ends_counters_prove_no_ranks_progress():

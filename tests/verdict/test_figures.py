@@ -30,7 +30,10 @@ def figures_of(*scrapes: Ranks | None) -> dict[str, Any]:
 
 def reading(ranks: Ranks) -> EngineReading:
     return EngineReading(
-        tuple(RankReading(name, running=1.0, progress=values, **values) for name, values in ranks.items())
+        tuple(
+            RankReading(name, running=1.0, progress={k: v for k, v in values.items() if k != "echo"}, **values)
+            for name, values in ranks.items()
+        )
     )
 
 
@@ -63,6 +66,16 @@ def test_tokens_are_counted_as_they_are_made_where_the_engine_does() -> None:
     looks = [{"0": {"generation_tokens": 700.0, "decoded": 400.0 * number}} for number in range(5)]
     found = figures_of(*looks)
     assert (found["decode_tokens_per_second"], found["generation_tokens"]) == (40.0, 700.0)
+
+
+def test_schedulers_that_count_the_same_are_not_added_up() -> None:
+    """Of four of a tensor-parallel group, one is the rank."""
+    looks = [
+        {name: {"generation_tokens": 100.0 * at, "echo": name != "0"} for name in ("0", "0/tp1", "0/tp2", "0/tp3")}
+        for at in range(3)
+    ]
+    found = figures_of(*looks)
+    assert (found["requests_running"], found["decode_tokens_per_second"]) == (1.0, 10.0)
 
 
 @pytest.mark.parametrize(
