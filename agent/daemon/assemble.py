@@ -122,6 +122,7 @@ async def assemble(parts: Parts) -> Daemon:
     fleet.worn, fleet.upkeep = wear.worn, lambda wall: upkeep(parts.settings.maintenance, wall)
     snapshots.also = wear.see
     fleet.on_board = snapshots.see
+    snapshots.comparable = lambda: live.comparable
     snapshots.verified = lambda slug: verifier.last(slug).at
     snapshots.ratios = lambda: {**verifier.ratios, **live.ratios}
     notifier = notifier_for(parts, fleet, store, watch.collectors)
@@ -165,6 +166,8 @@ class Snapshots:
         self._trails = Trails()
         self.ratios: Callable[[], Mapping[tuple[str, str], float]] = dict
         """(slug, point) → measured ÷ claimed, of the last verifications and of traffic now."""
+        self.comparable: Callable[[], Mapping[str, bool]] = dict
+        """Slug → whether its claims are known to be of cards like those here."""
         self.verified: Callable[[str], float | None] = lambda _: None
         """When a deployment's plan was last verified."""
         self.also: Callable[[Board], None] = lambda _: None
@@ -188,6 +191,7 @@ class Snapshots:
             boards=boards,
             totals=self._totals.values,
             ratios={key: value for key, value in self.ratios().items() if key[0] in slugs},
+            comparable=self.comparable(),
             verified={slug: at for slug in slugs if (at := self.verified(slug)) is not None},
             trails=self._trails.of(slugs),
             cards=self._watch.cards(),

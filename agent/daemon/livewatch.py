@@ -40,6 +40,8 @@ class LiveWatch:
         self._efforts = Efforts()
         self.ratios: Mapping[tuple[str, str], float] = {}
         """(slug, `live` and point) → what is made now ÷ what is claimed."""
+        self.comparable: Mapping[str, bool] = {}
+        """Slug → whether its claims are known to be of cards like those that it has; of what claims nothing none."""
         self._mendable: dict[tuple[str, int], str] = {}
 
     def mendable(self, slug: str, generation: int) -> str:
@@ -58,6 +60,7 @@ class LiveWatch:
         self._courses = {key: course for key, course in self._courses.items() if key in keys}
         self._mendable = {key: why for key, why in self._mendable.items() if key in keys}
         self._efforts.keep(boards)
+        self.comparable = {slug: self._comparable(board) for slug, board in boards.items() if board.plan.claims}
         found = {slug: await attempt(f"traffic of {slug}", self._one(slug, board)) for slug, board in boards.items()}
         self.ratios = {(slug, one.point): one.ratio for slug, one in found.items() if isinstance(one, Compared)}
 
@@ -77,6 +80,10 @@ class LiveWatch:
         """Whether its figures are the engine's own word of now."""
         sample = board.sample
         return sample is not None and isinstance(sample.scrape, EngineReading) and not self._old(sample.at.mono, board)
+
+    def _comparable(self, board: Board) -> bool:
+        last = self._gpus.last()  # however old: cards keep their names
+        return last is not None and not unlike(board.plan, own_cards(last.value, board))
 
     def _old(self, at: float, board: Board) -> bool:
         return self._clock.now().mono - at > max(OLD_S, 3 * (board.plan.watch.period.value or 0.0))
@@ -108,7 +115,7 @@ class LiveWatch:
         last = self._gpus.last()
         if last is None or self._clock.now().mono - last.at.mono > OLD_S:
             return ()
-        return tuple(gpu for gpu in last.value if gpu.uuid in board.plan.gpus)
+        return own_cards(last.value, board)
 
     async def _signs(
         self, slug: str, board: Board, course: Course, compared: Compared, cards: tuple[Gpu, ...]
@@ -150,6 +157,10 @@ class LiveWatch:
         if tree is None or contained is None:
             return None
         return tuple({process.pid: process for process in (*tree, *contained)}.values())
+
+
+def own_cards(cards: tuple[Gpu, ...], board: Board) -> tuple[Gpu, ...]:
+    return tuple(gpu for gpu in cards if gpu.uuid in board.plan.gpus)
 
 
 def pid_of(board: Board) -> int | None:

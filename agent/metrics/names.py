@@ -73,6 +73,11 @@ CLAIM_RATIO = gauge(
     "recipe",
     "point",
 )
+CLAIM_COMPARABLE = gauge(
+    "claim_comparable",
+    "1 where the claims are known to be of cards like those here, 0 where they are of others or nobody says of which.",
+    "recipe",
+)
 VERIFIED = gauge(
     "verification_timestamp_seconds",
     "When the deployed plan was last held against its claims, in seconds since the epoch.",

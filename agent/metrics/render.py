@@ -68,6 +68,8 @@ def deployment_rows(snapshot: Snapshot) -> Iterator[tuple[Family, list[Row]]]:
     known = {board.record.slug for board in boards}
     ratios = [((slug, point), ratio) for (slug, point), ratio in sorted(snapshot.ratios.items()) if slug in known]
     yield names.CLAIM_RATIO, [*ratios]
+    comparable = sorted(snapshot.comparable.items())
+    yield names.CLAIM_COMPARABLE, [((slug,), float(same)) for slug, same in comparable if slug in known]
     yield names.VERIFIED, [((slug,), at) for slug, at in sorted(snapshot.verified.items()) if slug in known]
     yield names.PROMPT, totals(snapshot, "prompt_tokens")
     yield names.GENERATION, totals(snapshot, "generation_tokens")

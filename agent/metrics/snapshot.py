@@ -58,6 +58,8 @@ class Snapshot:
     """By slug: the last quarter of an hour, oldest point first."""
     ratios: Mapping[tuple[str, str], float] = field(default_factory=dict)
     """(slug, point) → measured ÷ claimed."""
+    comparable: Mapping[str, bool] = field(default_factory=dict)
+    """By slug: whether its claims are known to be of cards like those here."""
     verified: Mapping[str, float] = field(default_factory=dict)
     """By slug: when the deployed plan was last verified, in seconds of the epoch."""
     cards: tuple[CardFigures, ...] = ()

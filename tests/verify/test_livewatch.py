@@ -122,6 +122,7 @@ async def test_a_claim_of_other_hardware_is_shown_and_never_told() -> None:
     stage = Stage("rtx-4090")
     stage.card = card(0, throttle=("hw_thermal",))
     await stage.serve(3600, 24.0)
+    assert stage.watch.comparable == {SLUG: False}
     assert stage.told == []
     assert stage.watch.ratios == {(SLUG, "live decode c1"): 0.4}
 
@@ -184,6 +185,7 @@ async def test_a_card_that_was_throttled_an_hour_ago_is_no_cause_now(stage: Stag
     stage.card, stage.card_read = card(0, throttle=("hw_thermal",)), 0.0
     await stage.serve(3600, 24.0)
     assert stage.told == []
+    assert stage.watch.comparable == {SLUG: True}
     stage.card_read = None
     await stage.serve(60, 24.0)
     assert [one[2]["causes"] for one in stage.told] == [["throttling"]]
