@@ -9,7 +9,7 @@ from typing import Any
 import structlog
 from apscheduler.triggers.cron import CronTrigger
 
-from agent.action.record import State
+from agent.action.record import State, Supervision
 from agent.daemon.drill import Drills
 from agent.daemon.fleet import Fleet
 from agent.daemon.verification import Verifier, VerifyTerms
@@ -107,13 +107,16 @@ class Rounds:
         board = self._fleet.boards.get(slug)
         if board is None:
             return "it was removed"
+        if board.record.supervision is Supervision.PAUSED:
+            return "it is paused by a person"
         if self._verifier.under_way:
             return f"{min(self._verifier.under_way)} is being verified"
         return self.in_the_way(slug, 0) or ("" if unused(board) else "it is in use, or not known not to be")
 
     def in_the_way(self, slug: str, most: int) -> str:
         """Why a measurement of `most` requests at once that nobody waits for gives way; empty where it need not."""
-        return crowded(self._fleet.boards.get(slug), most) or moving(self._fleet.boards, self._drills.under_way)
+        boards = self._fleet.boards
+        return crowded(boards.get(slug), most) or shared(boards, slug) or moving(boards, self._drills.under_way)
 
 
 def unused(board: Board) -> bool:
@@ -130,6 +133,16 @@ def crowded(board: Board | None, most: int) -> str:
     if not isinstance(running, int | float) or running <= most:
         return ""
     return f"somebody uses it: {counted(running, 'request runs', 'requests run')}"
+
+
+def shared(boards: Mapping[str, Board], slug: str) -> str:
+    """Another deployment on one of its cards is at work: it would be slowed, and what is measured would say nothing."""
+    own = boards.get(slug)
+    cards = set(own.plan.gpus) if own is not None else set()
+    for other, board in sorted(boards.items()):
+        if other != slug and cards & set(board.plan.gpus) and crowded(board, 0):
+            return f"{other} is at work on its cards"
+    return ""
 
 
 def moving(boards: Mapping[str, Board], drilled: Collection[str]) -> str:

@@ -12,10 +12,10 @@ from typing import Any, cast
 import pytest
 
 from agent.action.operation import Operation
-from agent.action.record import Reason, State, Takedown
+from agent.action.record import Reason, State, Supervision, Takedown
 from agent.daemon.drill import Drills
 from agent.daemon.fleet import Fleet
-from agent.daemon.rounds import Rounds, crowded, moving, next_round, trigger_of, unused
+from agent.daemon.rounds import Rounds, crowded, moving, next_round, shared, trigger_of, unused
 from agent.daemon.verification import NotVerifiable, Verifier
 from agent.metrics.board import Board
 from agent.settings.model import Settings
@@ -124,6 +124,22 @@ def test_nothing_is_measured_beside_what_moves(other: Board, drilled: tuple[str,
     assert moving(boards, drilled) == expect
 
 
+@pytest.mark.parametrize(
+    ("running", "cards", "expect"),
+    [(2, ("GPU-0",), "other is at work on its cards"), (0, ("GPU-0",), ""), (2, ("GPU-1",), ""), (2, (), ""),
+     (None, ("GPU-0",), "")],
+)  # fmt: skip
+def test_nothing_is_measured_on_cards_that_another_works_on(
+    running: float | None, cards: tuple[str, ...], expect: str
+) -> None:
+    own, other = board("small", State.READY, **IDLE), board("other", State.BUSY, requests_running=running)
+    boards = {
+        "small": replace(own, plan=replace(own.plan, gpus=("GPU-0",))),
+        "other": replace(other, plan=replace(other.plan, gpus=cards)),
+    }
+    assert shared(boards, "small") == expect
+
+
 # ── a round ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -165,6 +181,14 @@ async def test_all_that_rest_are_measured_one_after_the_other() -> None:
     world.boards["c"] = board("c", State.BUSY, requests_running=1)
     await world.rounds.run()
     assert world.verifier.asked == ["a", "d"]
+
+
+async def test_one_that_a_person_paused_is_left_alone() -> None:
+    world = World("a", "b")
+    paused = world.boards["a"]
+    world.boards["a"] = replace(paused, record=replace(paused.record, supervision=Supervision.PAUSED))
+    await world.rounds.run()
+    assert world.verifier.asked == ["b"]
 
 
 async def test_one_that_is_removed_meanwhile_is_passed_over() -> None:
