@@ -26,6 +26,7 @@ OLD_S = 60.0
 """What was seen so long ago is not how it is now: an engine that is not looked at, a driver that hangs."""
 SLOW = "slow"
 """The kind of its events."""
+ANEW = "runs anew: what was said of its last run's pace is over, and it is measured from here on"
 
 
 class LiveWatch:
@@ -57,9 +58,13 @@ class LiveWatch:
         """All deployments once; what is gone is forgotten, and one's trouble costs the others nothing."""
         boards = dict(self._fleet.boards)
         keys = {(slug, board.record.generation) for slug, board in boards.items()}
+        over = [slug for (slug, run), course in self._courses.items() if course.told and (slug, run) not in keys]
         self._courses = {key: course for key, course in self._courses.items() if key in keys}
         self._mendable = {key: why for key, why in self._mendable.items() if key in keys}
         self._efforts.keep(boards)
+        for slug in over:
+            if slug in boards:
+                await self._fleet.tell(slug, SLOW, ANEW, {"slow": False})
         self.comparable = {slug: self._comparable(board) for slug, board in boards.items() if board.plan.claims}
         found = {slug: await attempt(f"traffic of {slug}", self._one(slug, board)) for slug, board in boards.items()}
         self.ratios = {(slug, one.point): one.ratio for slug, one in found.items() if isinstance(one, Compared)}

@@ -153,6 +153,20 @@ async def test_a_new_generation_begins_anew_and_what_is_gone_is_forgotten(stage:
     assert stage.watch.ratios == {}
 
 
+async def test_what_was_said_of_a_run_ends_with_it(stage: Stage) -> None:
+    """Nobody is left with a `slow` that no later word takes back."""
+    stage.card = card(0, throttle=("hw_thermal",))
+    await stage.serve(1200, 24.0)
+    await stage.serve(PERIOD_S, 24.0, generation=2)
+    assert [one[2]["slow"] for one in stage.told] == [True, False]
+    assert "runs anew" in stage.told[-1][1]
+    await stage.serve(1200, 24.0, generation=2)
+    assert [one[2]["slow"] for one in stage.told] == [True, False, True]
+    stage.boards.clear()
+    await stage.watch.look()
+    assert len(stage.told) == 3, "of what was removed there is nothing to say"
+
+
 # ── what is not of now ────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -239,7 +253,7 @@ async def test_more_requests_than_clients_is_said_as_the_suspicion_that_it_is(st
     await stage.serve(1200, 24.0, state=State.SUSPECT, zombie_requests=2)
     assert "2 requests run beyond the clients that are connected" in stage.told[0][1]
     await stage.serve(1200, 24.0, generation=2, state=State.ZOMBIE, zombie_requests=2)
-    assert "2 requests run that nobody waits for" in stage.told[1][1]
+    assert "2 requests run that nobody waits for" in stage.told[-1][1]
 
 
 def one_process(pid: int, cpu_seconds: float = 0.0) -> Process:
