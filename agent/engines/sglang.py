@@ -87,7 +87,11 @@ _LOG: tuple[Meaning, ...] = (
     ),
     ends(r"Gracefully exiting\.\.\. Remaining number of requests \d+|SIGTERM received"),
     starts(Phase.READY, r"The server is fired up and ready to roll!"),
-    starts(Phase.COMPILE, r"DeepGEMM JIT Pre-Compile|DeepGEMM warmup|flashinfer\.jit|\[Autotuner\]", jit=True),
+    starts(
+        Phase.COMPILE,
+        r"DeepGEMM JIT Pre-Compile|DeepGEMM warmup(?:[^%]*?\s(?P<percent>\d+)%)?|flashinfer\.jit|\[Autotuner\]",
+        jit=True,
+    ),
     starts(Phase.LOAD, r"Multi-thread loading shards:\s+(?P<percent>\d+)%|Load weight (?:begin|end)\."),
     starts(Phase.LOAD, r"Loading .*checkpoint shards.*?:\s+(?P<percent>\d+)% Completed"),
     starts(Phase.KV_CACHE, r"max_total_num_tokens=\d+|KV Cache is allocated|Memory pool end"),

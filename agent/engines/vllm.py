@@ -91,8 +91,8 @@ _LOG: tuple[Meaning, ...] = (
     ),
     starts(
         Phase.COMPILE,
-        r"DeepGEMM JIT Pre-Compile|DeepGEMM warmup|cold cache JIT-compile may take several minutes"
-        r"|flashinfer\.jit|\[Autotuner\]",
+        r"DeepGEMM JIT Pre-Compile|DeepGEMM warmup(?:[^%]*?\s(?P<percent>\d+)%)?"
+        r"|cold cache JIT-compile may take several minutes|flashinfer\.jit|\[Autotuner\]",
         jit=True,
     ),
     starts(Phase.READY, r"Application startup complete\."),

@@ -20,6 +20,8 @@ STILL_TOKENS = 4096.0
 BUSY_CPU = 0.05
 """Cores that count as work: a waiting engine's polling takes less."""
 MOVED_BYTES = 16 << 20
+LITTLE_BYTES = 1 << 20
+"""What is read or written beside the work: a file that notes each try, and what is less than any load's."""
 JIT_BREAK_S = 60.0
 """Compilers come one after the other; a longer pause ends a compilation."""
 SETTLED_S = 60.0
@@ -228,7 +230,7 @@ def fold_effort(before: Effort, previous: Sample | None, sample: Sample, idle: b
     worked = stored or computes(previous, sample)
     return replace(
         before,
-        moved=at if wrote or worked else before.moved,
+        moved=at if wrote or worked or (previous is not None and read_more(previous, sample)) else before.moved,
         worked=at if worked else before.worked,
         stored=at if stored else before.stored,
         waited=at if isinstance(sample.activity, Activity) and sample.activity.uninterruptible else before.waited,
@@ -298,11 +300,11 @@ def computes(previous: Sample | None, sample: Sample) -> bool:
 
 
 def stores(previous: Sample | None, sample: Sample) -> bool:
-    """The disk, the cards' memory or its own moved between two samples. The first one begins anew, and so does the
-    first after some in which that could not be seen: it may have moved all the time."""
+    """The disk, the cards' memory or its own moved by more than a little between two samples. The first one begins
+    anew, and so does the first after some in which that could not be seen: it may have moved all the time."""
     if previous is None or (disk_of(previous) is None and disk_of(sample) is not None):
         return True
-    return read_more(previous, sample) or memory_moved(previous, sample)
+    return read_more(previous, sample, LITTLE_BYTES) or memory_moved(previous, sample)
 
 
 def cpu_cores(previous: Sample, sample: Sample) -> float | None:
@@ -315,9 +317,9 @@ def cpu_cores(previous: Sample, sample: Sample) -> float | None:
     return None if used < 0 else used / seconds
 
 
-def read_more(previous: Sample, sample: Sample) -> bool:
+def read_more(previous: Sample, sample: Sample, least: float = 1.0) -> bool:
     before, now = disk_of(previous), disk_of(sample)
-    return before is not None and now is not None and now > before
+    return before is not None and now is not None and now - before >= least
 
 
 def disk_of(sample: Sample) -> float | None:

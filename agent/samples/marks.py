@@ -112,7 +112,7 @@ class Effort:
     moved: Instant | None = None
     """Log, disk, processor or GPU memory last moved."""
     worked: Instant | None = None
-    """Disk, processor or memory last moved: all of that but the log."""
+    """Disk (by more than a little), processor or memory last moved: all of that but the log."""
     stored: Instant | None = None
     """Disk or memory, the cards' or its own, last moved: all of that but log and processor."""
     advanced: Instant | None = None

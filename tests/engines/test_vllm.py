@@ -194,6 +194,12 @@ def test_two_data_parallel_ranks_stay_two(shared: Path):
 @pytest.mark.parametrize(
     ("line", "phase", "ratio"),
     [
+        (
+            "(EngineCore pid=9) DeepGEMM warmup (max_tokens=8192):  35%|###  | 100/300 [02:00<05:00]",
+            Phase.COMPILE,
+            0.35,
+        ),
+        ("(EngineCore pid=9) INFO 05-16 04:01:40 [deep_gemm.py:1] DeepGEMM warmup takes long", Phase.COMPILE, None),
         ("INFO 10-01 10:00:00 [api_server.py:1034] vLLM API server version 0.8.5", Phase.BOOT, None),
         ("(EngineCore pid=9) INFO 10-01 [core.py:133] Initializing a V1 LLM engine (v0.33.0) with", Phase.BOOT, None),
         ("(Worker_TP0 pid=1) INFO [gpu_model_runner.py:1] Starting to load model /m...", Phase.LOAD, None),

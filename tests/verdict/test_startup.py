@@ -128,7 +128,11 @@ def until(mover: Script, end: float = LAST) -> Script:
     return script
 
 
-@pytest.mark.parametrize("mover", [log, disk, processor, card])
+def trickle(world: World, at: float) -> None:
+    world.io = at
+
+
+@pytest.mark.parametrize("mover", [log, disk, trickle, processor, card])
 def test_one_thing_that_moves_keeps_a_start_alive_and_its_end_is_found_within_the_window(mover):
     assert not faults(begin(mover, seconds=3600))
     found = first_fault(begin(until(mover), seconds=3600))
@@ -171,6 +175,11 @@ def percent(world: World, at: float) -> None:
     world.log.append(f"Loading safetensors checkpoint shards:  {min(int(at / 10), 100)}% Completed | 1/9 [00:01<00:01]")
 
 
+def notes(world: World, at: float) -> None:
+    """A file of its own in which each try is noted."""
+    world.io = at * 400
+
+
 def retries(world: World, at: float) -> None:
     world.log += ["Error while downloading: Read timed out.", "Trying to resume download..."] * 5
 
@@ -182,6 +191,7 @@ def retries(world: World, at: float) -> None:
         ([processor], "only its processor works"),
         ([percent], ""),
         ([retries, percent], ""),
+        ([retries, notes], "only its log moves"),
         ([retries, disk], ""),
         ([retries, processor], ""),
         ([retries, card], ""),
