@@ -11,7 +11,16 @@ from agent.verdict.kinds import Kind
 from agent.verdict.model import Judged, Remedy, Verdict
 from agent.verdict.xid import RESTART_APP
 
-GONE = frozenset({FailureClass.ENGINE_DEAD, FailureClass.WORKER_DIED, FailureClass.UNKNOWN})
+GONE = frozenset(
+    {
+        FailureClass.ENGINE_DEAD,
+        FailureClass.WORKER_DIED,
+        FailureClass.START_FAILED,
+        FailureClass.NCCL,
+        FailureClass.UNKNOWN,
+    }
+)
+"""What is left to be said of a process that is gone: by its parent, and by the ranks that lost a peer."""
 NOT_THERE = {
     126: "its program cannot be run",
     127: "its program is not in the image",

@@ -109,6 +109,12 @@ def test_an_exit_that_nobody_asked_for_is_a_fault_whatever_the_code(code: int):
     [
         pytest.param(8, "", "host_oom", id="a kill on this host, and no other cause"),
         pytest.param(8, "AsyncLLM output_handler failed.", "host_oom", id="a kill, and a core that is gone"),
+        pytest.param(
+            8, "RuntimeError: NCCL error: remote process exited", "host_oom", id="a kill, and a peer that is gone"
+        ),
+        pytest.param(
+            7, "RuntimeError: NCCL error: remote process exited", "exit", id="no kill, and a peer that is gone"
+        ),
         pytest.param(8, "CUDA error: an illegal memory access", "exit", id="a kill elsewhere, and a cause of its own"),
         pytest.param(7, "AsyncLLM output_handler failed.", "exit", id="no kill"),
         pytest.param(None, "", "exit", id="nobody can say"),
@@ -125,6 +131,26 @@ def test_a_kill_for_memory_is_seen_after_the_exit_too(kills: int | None, line: s
             world.log += [line] if line and at == 100 else []
 
     assert play(script, 110)[-1].verdict.kind == kind
+
+
+@pytest.mark.parametrize(
+    ("kills", "line", "kind"),
+    [
+        (8, "RuntimeError: Engine core initialization failed. Failed core proc(s): {'EngineCore_0': -9}", "host_oom"),
+        (8, "ValueError: No available memory for the cache blocks.", "exit"),
+        (7, "RuntimeError: Engine core initialization failed. Failed core proc(s): {'EngineCore_0': -9}", "exit"),
+    ],
+)
+def test_a_kill_for_memory_in_a_load_is_what_its_parent_has_no_word_for(kills: int, line: str, kind: str):
+    def script(world: World, at: float) -> None:
+        world.scrape = world.health = s.REFUSED
+        world.io = at
+        if at >= 100:
+            world.exit(1)
+            world.host_oom_kills = kills
+            world.log += [line] if at == 100 else []
+
+    assert play(script, 110, ready_since=None)[-1].verdict.kind == kind
 
 
 @pytest.mark.parametrize(
