@@ -247,7 +247,8 @@ def suspected(on: On) -> bool:
 
 
 def said_slow(on: On) -> bool:
-    return any("slow but it moves" in why for why in on.whys)
+    """Whatever it is that moves."""
+    return any(", slow" in why for why in on.whys)
 
 
 def connections_are_blind(on: On) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
 
 from . import startfail
@@ -51,7 +52,14 @@ class Start:
             startfail.fail(fault.arg, self.launch)
 
     def _pause(self, seconds: float) -> None:
-        self.clock.sleep(seconds)
+        """A start that a fault makes slow has a processor at work: a container's log shows a bar only when it ends."""
+        if self._slowness() == 1.0:
+            self.clock.sleep(seconds)
+            return
+        end = time.monotonic() + self.clock.real(seconds)
+        while time.monotonic() < end:
+            _toil(0.02)
+            time.sleep(max(0.0, min(0.1, end - time.monotonic())))
 
     def _announce(self, worker: Log) -> None:
         launch = self.launch
@@ -136,6 +144,13 @@ class Bar:
     def end(self) -> None:
         """The newline after the last state."""
         write("\n", sys.stderr)
+
+
+def _toil(seconds: float) -> None:
+    """Use so much of a processor."""
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        pass
 
 
 def _clock(seconds: float) -> str:
