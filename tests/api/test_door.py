@@ -57,8 +57,8 @@ async def client(port: int, limit: int = 65536) -> AsyncIterator[tuple[asyncio.S
 
 
 async def ended(reader: asyncio.StreamReader) -> bool:
-    """Whether the server ended the connection, soon."""
-    async with asyncio.timeout(3):
+    """Whether the server ended the connection; only a busy machine needs more than a moment for it."""
+    async with asyncio.timeout(20):
         try:
             while await reader.read(65536):
                 pass
@@ -109,7 +109,7 @@ async def test_a_reader_that_stops_reading_is_let_go() -> None:
 
 
 async def test_a_slow_reader_that_goes_on_reading_gets_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(door, "IDLE_S", 0.8)
+    monkeypatch.setattr(door, "IDLE_S", 1.5)  # less than it all takes, and more than a busy machine's pause
     async with serving(Crowd(8, 8)) as port, client(port) as (reader, writer):
         writer.write(b"GET /big HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
         size = 0
@@ -132,8 +132,8 @@ async def test_more_connections_than_are_allowed_are_ended_and_the_others_live(c
 
 
 async def emptied(crowd: Crowd) -> None:
-    """Until the last connection has ended, soon."""
-    async with asyncio.timeout(3):
+    """Until the last connection has ended; only a busy machine needs more than a moment for it."""
+    async with asyncio.timeout(20):
         while crowd.count:
             await asyncio.sleep(0.02)
 

@@ -77,7 +77,7 @@ def test_what_is_asked_of_a_deployment_at_rest_is_answered_though_nothing_change
     own.publish(recipes.recipe("sim", free_port()), recipes.profile())
     own.ok("deploy", "sim", "--yes", "-q", "--wait=40")
     for _ in range(2):
-        assert ended(own, begin(own, "/v1/deployments/sim/stop"), 10)["state"] == "done"
+        assert ended(own, begin(own, "/v1/deployments/sim/stop"))["state"] == "done"
     assert own.api("/v1/deployments/sim")["why"] == "stopped by a person"
 
 
@@ -110,9 +110,9 @@ def test_one_that_was_noted_and_not_begun_is_ended_and_says_so(own: Rig) -> None
             db.execute("INSERT INTO operation VALUES (?, ?, ?, ?, ?)", row)
     db.close()
     own.start()
-    error = ended(own, "/v1/operations/feed", within=5)["error"]
+    error = ended(own, "/v1/operations/feed")["error"]
     assert (error["code"], error["hint"]) == ("operation.interrupted", "nothing was done: ask again")
-    assert ended(own, "/v1/operations/beef", within=5)["state"] == "failed"
+    assert ended(own, "/v1/operations/beef")["state"] == "failed"
     assert own.status("sim")["desired"] == "running"
 
 

@@ -162,13 +162,13 @@ def test_an_unknown_method_is_answered_with_those_that_there_are(rig: Rig) -> No
 
 
 def test_an_address_that_asks_too_often_waits(tmp_path: Path) -> None:
-    rig = open_rig(tmp_path, rate_per_s=0.5, burst=10)
+    rig = open_rig(tmp_path, rate_per_s=0.1, burst=10)  # none comes back while a busy machine asks twelve times
     try:
         rig.start()
         replies = [ask(rig.port, "/healthz") for _ in range(12)]
         assert [one.status for one in replies] == [200] * 10 + [429] * 2
         assert replies[-1].code == "api.too_often"
-        assert 1 <= int(replies[-1].headers["retry-after"]) <= 3
+        assert 1 <= int(replies[-1].headers["retry-after"]) <= 11
         assert rig.api("/v1/deployments") == [], "the unix socket has no such limit"
     finally:
         rig.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import fcntl
 import os
 import pty
@@ -121,6 +122,7 @@ class Glass:
             start_new_session=True,
         )
         self.text = ""
+        self._decoder = codecs.getincrementaldecoder("utf-8")()  # a read may end in the middle of a letter
 
     def resize(self, columns: int, rows: int) -> None:
         fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("4H", rows, columns, 0, 0))
@@ -131,7 +133,7 @@ class Glass:
         while not re.search(pattern, seen, re.DOTALL):
             assert time.monotonic() < end, f"{pattern!r} is not in {seen!r}"
             if select.select([self.master], [], [], 0.2)[0]:
-                seen += os.read(self.master, 65536).decode()
+                seen += self._decoder.decode(os.read(self.master, 65536))
         self.text += seen
         return seen
 
@@ -186,7 +188,7 @@ def test_it_lives_in_a_screen_of_its_own_and_gives_it_back(glass: Any) -> None:
 def test_it_follows_the_size_of_the_terminal(glass: Any) -> None:
     """At once, and not with the next look."""
     top = glass("top", "--every", "60", columns=120)
-    assert "CLIENTS" in top.until("shown")
+    assert "CLIENTS" in top.until(r"shown.*\x1b\[J")  # the whole of the first drawing
     top.resize(44, 10)
     os.kill(top.program.pid, signal.SIGWINCH)
     drawn = ESCAPES.sub("", top.until(r"shown.*\x1b\[J"))

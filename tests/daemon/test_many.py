@@ -68,7 +68,8 @@ async def test_sixteen_deployments_side_by_side_with_trouble_among_them(tmp_path
         assert states()["d00"] is State.STARTING
         assert all(stage.creates(slug) == 1 for slug in sound)
         longest = max(board.tick_s or 0.0 for slug, board in agent.fleet.boards.items() if slug in sound)
-        assert longest < 1.0, f"a sound deployment's tick took {longest:.2f} s"
+        # one that waited for the call that hangs would not end at all; a busy machine alone takes a second or two
+        assert longest < 5.0, f"a sound deployment's tick took {longest:.2f} s"
         turned = {slug: agent.fleet.boards[slug].at for slug in sound}
         await until(lambda: all(agent.fleet.boards[slug].at > turned[slug] for slug in sound), lambda: "a loop stands")
     finally:

@@ -14,7 +14,7 @@ SIMULATED = {"SIM_SCALE": "0.1", "SIM_START_S": "20", "SIM_BOOT_S": "2", "SIM_DE
 # One second here is what ten to thirty are on a rig.
 WINDOWS: dict[str, Any] = {
     "period": 0.5,
-    "scrape_timeout": 0.5,
+    "scrape_timeout": 2,  # what a busy machine does not answer in time looks like an engine that cannot be seen
     "suspect": 2,
     "stall": 5,
     "stall_blind": 8,

@@ -92,13 +92,29 @@ def test_it_goes_on_with_plain_processes_too(process_rig: Rig) -> None:
 def test_an_engine_that_says_nothing_is_waited_for(process_rig: Rig) -> None:
     """A follower that has shown no line yet lives through a restart of the agent as well."""
     asker = Asker(deployed(process_rig, "silent"))
-    time.sleep(1.0)  # a line counts as written when its time is noted, twice a second
+    wait_for(lambda: timed(process_rig), "the log's lines to have their times")
     with followed(process_rig, "silent", "--tail", "0") as numbers:
+        wait_for(lambda: connected(process_rig), "the follower to ask")
         time.sleep(1.0)
         process_rig.terminate()
         process_rig.start()
         wait_for(lambda: asker.ask() or numbers(), "a line to be shown")
         assert Path(process_rig.folder / "followed.txt").read_text().count("startup complete") == 0
+
+
+def timed(rig: Rig) -> bool:
+    """Whether all of the log counts as written: its wrapper notes its length with the time, twice a second."""
+    (folder,) = (rig.folder / "state" / "processes").iterdir()
+    rows = (
+        (folder / "log.times").read_text().rpartition("\n")[0].splitlines() if (folder / "log.times").exists() else []
+    )
+    return bool(rows) and int(rows[-1].split()[1]) == (folder / "log").stat().st_size
+
+
+def connected(rig: Rig) -> bool:
+    """Whether somebody is connected to the daemon's socket (unix(7): state 03 of one that has its path)."""
+    rows = [line.split() for line in Path("/proc/net/unix").read_text().splitlines()[1:]]
+    return any(row[5] == "03" and row[-1] == str(rig.folder / "agent.sock") for row in rows)
 
 
 @pytest.mark.long

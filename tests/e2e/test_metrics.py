@@ -21,6 +21,8 @@ from tests.lab.place import REPOSITORY
 pytestmark = [pytest.mark.prometheus, pytest.mark.timeout(120)]
 RULES = REPOSITORY / "config" / "prometheus"
 
+SEEN_S = 30.0
+"""What is shown of an engine is there after a look at it while it works: the first may come too soon."""
 # Series that need what this engine or this moment does not have.
 NOT_YET = {
     "recipe_agent_claim_ratio",  # a measurement that a person asked for
@@ -53,15 +55,16 @@ def test_every_name_of_the_contract_has_a_series(tmp_path: Path, nvml: StandIn, 
         host.ok("deploy", "measured", "--yes", "--wait=40")
         with traffic.client(port):
             host.until("measured", "busy")
-            time.sleep(1)
-            text = host.metrics()
-        wanted = contract_names(shared)
-        assert len(wanted) > 35
-        assert wanted - exposed(text) - NOT_YET == set()
+            wanted = contract_names(shared)
+            assert len(wanted) > 35
+            end = time.monotonic() + SEEN_S
+            while missing := wanted - exposed(text := host.metrics()) - NOT_YET:
+                assert time.monotonic() < end, missing
+                time.sleep(0.2)
+            wait_for(lambda: host.value("recipe_agent_generation_tokens_total", recipe="measured"), "tokens")
         known = {family.full for family in names.FAMILIES}
         assert exposed(text) <= known
         assert host.value("recipe_agent_prompt_tokens_total", recipe="measured") == 64
-        assert (host.value("recipe_agent_generation_tokens_total", recipe="measured") or 0) > 0
         assert host.value("recipe_agent_engine_up", recipe="measured") == 1
         assert host.value("recipe_agent_gpu_memory_total_bytes", gpu="0") == 64 << 30
 
@@ -70,7 +73,7 @@ def test_counters_stand_at_zero_from_the_first_moment(process_rig: Rig) -> None:
     """A stall lasts seconds and a scrape comes every fifteen: the first one must be an increase from 0."""
     slug = "fresh"
     port = free_port()
-    process_rig.publish(recipes.recipe(slug, port), recipes.profile())
+    process_rig.publish(recipes.recipe(slug, port, env={"SIM_START_S": "600"}), recipes.profile())  # a minute
     process_rig.ok("deploy", slug, "--yes", "-q")
     for name, labels in {
         "stalls": {"kind": "busy"},

@@ -34,7 +34,7 @@ def test_a_busy_stall_is_suspected_found_kept_as_evidence_and_restarted(shared_r
         shared_rig.until(slug, "busy")
         traffic.fault(port, "stall")
         began = time.monotonic()
-        shared_rig.until(slug, "stalled", "stopping", within=15)
+        shared_rig.until(slug, "stalled", "stopping", within=25)
         print(f"stall → verdict {time.monotonic() - began:.1f} s (window 5 s, canary 2 s)")
         again = shared_rig.until(slug, "ready", generation=2)
         print(f"stall → ready again {time.monotonic() - began:.1f} s")
@@ -81,10 +81,11 @@ def test_long_prefill_idle_and_eight_answers_on_one_connection_never_fire(shared
                 seen[name].add(one["state"])
                 assert one["generation"] == 1, one
             time.sleep(0.2)
+    # a scrape that this machine was too busy to answer in time is shown, and nothing follows from it
+    assert seen["prefill"] <= {"ready", "busy", "unobservable"}
+    assert seen["idle"] <= {"ready", "unobservable"}
     # several requests on one connection may look like lost clients: told, and never acted on
-    assert seen["prefill"] <= {"ready", "busy"}
-    assert seen["idle"] == {"ready"}
-    assert seen["eight"] <= {"ready", "busy", "suspect"}
+    assert seen["eight"] <= {"ready", "busy", "suspect", "unobservable"}
     for name in ports:
         assert not shared_rig.incidents(name)
         shared_rig.ok("remove", name)
@@ -97,7 +98,7 @@ def test_metrics_that_cannot_be_read_are_never_idle(shared_rig: Rig, slug: str, 
     with traffic.client(port):
         shared_rig.until(slug, "busy")
         traffic.fault(port, kind)
-        shared_rig.until_status(slug, lambda one: "metrics" in one["blind"], f"{kind} to be noticed", within=10)
+        shared_rig.until_status(slug, lambda one: "metrics" in one["blind"], f"{kind} to be noticed")
         end = time.monotonic() + 4
         while time.monotonic() < end:
             one = shared_rig.status(slug)
@@ -146,7 +147,7 @@ def test_zombies_of_an_engine_that_can_abort_are_aborted_without_a_restart(share
     traffic.fault(port, "zombie_burning")
     with traffic.client(port):
         shared_rig.until(slug, "busy")
-    shared_rig.until(slug, "zombie", within=20)
+    shared_rig.until(slug, "zombie")
     one = shared_rig.until(slug, "ready", within=40)
     assert one["generation"] == 1
     assert [incident["kind"] for incident in shared_rig.incidents(slug)] == ["zombie_burning"]
@@ -189,7 +190,7 @@ def test_docker_stop_by_a_person_is_respected(shared_rig: Rig, slug: str) -> Non
     deployed(shared_rig, slug)
     assert shared_rig.engine is not None
     shared_rig.engine.docker("stop", "--time", "5", slug)
-    one = shared_rig.until(slug, "stopped", within=10)
+    one = shared_rig.until(slug, "stopped")
     assert "by a person" in one["why"]
     shared_rig.never(slug, "starting", "dead", "backoff", seconds=3)
     assert len(shared_rig.containers(slug)) == 1
@@ -222,10 +223,10 @@ def test_the_fourth_restart_never_happens(shared_rig: Rig, slug: str) -> None:
     for generation in range(1, 5):
         shared_rig.until(slug, "ready", generation=generation)
         with traffic.client(port):
-            shared_rig.until(slug, "busy", within=10)
+            shared_rig.until(slug, "busy")
             traffic.fault(port, "stall")
             shared_rig.until(slug, "stopping", "quarantined", within=20, generation=generation)
-    one = shared_rig.until(slug, "quarantined", within=10)
+    one = shared_rig.until(slug, "quarantined")
     assert (one["generation"], one["restarts"], one["restart_budget"]) == (4, 3, 0)
     assert "a person is needed" in one["why"]
     assert len(shared_rig.incidents(slug)) == 4

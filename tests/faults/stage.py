@@ -33,7 +33,7 @@ SLACK_S = 10.0
 COMING = frozenset({"pending", "preflight", "image", "starting", "ready", "unobservable"})
 """What every deployment goes through, and what a scrape looks like that this machine was too busy to answer in time;
 nothing follows from it."""
-WINDOWS = {**recipes.WINDOWS, "scrape_timeout": 2, "unobservable": 20}
+WINDOWS = {**recipes.WINDOWS, "unobservable": 20}
 PROGRAMS: dict[str, tuple[str, tuple[str, ...]]] = {
     "vllm": ("vllm", ("serve", "sim", "--max-model-len", "524288", "--max-num-batched-tokens", "8192")),
     "sglang": ("python3", ("-m", "sglang.launch_server", "--model-path", "sim", "--host", "0.0.0.0",

@@ -113,7 +113,9 @@ async def test_the_pp4_recipe_s_image_is_built_and_serves(host: Host, git_server
     repositories = pp4(git_server)
     image_steps = with_shim(supplied(PP4, repositories, host.base), repositories.commits["shim"])
     heard = Heard()
+    began = time.monotonic()
     image = await host.overlays(plan(image_steps, PP4), heard)
+    first = time.monotonic() - began
     assert image.reference.startswith(f"recipe-agent/{PP4}:")
     code = (
         "import vllm.models.deepseek_v4_1.ampere.sparse as a, hybrid_engram, vllm_exl3.built, exllamav3.built as e;"
@@ -133,7 +135,8 @@ async def test_the_pp4_recipe_s_image_is_built_and_serves(host: Host, git_server
 
     began = time.monotonic()
     assert await Overlays(host.workshop())(plan(image_steps, PP4, "p2"), Heard()) == image
-    assert time.monotonic() - began < 3  # a busy machine: without an Engine in between it is far below a second
+    again = time.monotonic() - began  # far below a second where the machine has no other work
+    assert again < max(3.0, first / 3), f"the build took {first:.1f} s, and {again:.1f} s with nothing to do"
 
     await serves(host, image.reference)
 

@@ -34,6 +34,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Rig, int]
     """A rig on plain processes, and the port of the engine that it has deployed."""
     try:
         with running(tmp_path_factory.mktemp("page")) as rig:
-            yield rig, deployed(rig, SLUG)
+            # a start of six seconds: a browser on a busy machine draws it all the same
+            yield rig, deployed(rig, SLUG, SIM_START_S="60")
     except Unavailable as gap:
         without(gap)

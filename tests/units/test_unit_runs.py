@@ -57,12 +57,12 @@ def test_it_starts_deploys_and_leaves_its_engine_alone(machine: Machine) -> None
 def test_the_watchdog_is_fed_and_bites(machine: Machine) -> None:
     """An agent that turns is left alone for many times the watchdog's patience; one that hangs is started again."""
     machine.run("mkdir", "-p", "/run/systemd/system/recipe-agent.service.d")
-    short = "[Service]\\nWatchdogSec=3\\nTimeoutAbortSec=2\\n"
+    short = "[Service]\\nWatchdogSec=5\\nTimeoutAbortSec=2\\n"
     machine.run("sh", "-c", f"printf '{short}' > /run/systemd/system/recipe-agent.service.d/short.conf")
     machine.run("systemctl", "daemon-reload")
     machine.run("systemctl", "restart", "recipe-agent")
     engine, agent = engine_pid(machine), show(machine, "MainPID")
-    assert not until(lambda: show(machine, "MainPID") != agent, within=10)
+    assert not until(lambda: show(machine, "MainPID") != agent, within=16)
 
     machine.run("kill", "-STOP", agent)
 
