@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent.image.buildplan import BuildPlan, read
@@ -181,6 +181,7 @@ ANY_STEP = st.one_of(
 )
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(ANY_STEP, max_size=4), WORDS, WORDS)
 def test_no_words_become_an_instruction_of_their_own(steps: list[dict[str, Any]], licence: str, url: str) -> None:
     """A refusal, or as many instructions as were meant, each of a kind that was meant."""

@@ -35,7 +35,7 @@ VLLM, SGLANG, LLAMACPP = (), ("sglang.launch_server",), ("llama-server",)
 # Parts of Python's library that no engine needs; they are two thirds of its weight.
 UNUSED = re.compile(
     r"(^|/)(test|tests|idlelib|ensurepip|lib2to3|tkinter|turtledemo|pydoc_data|site-packages|dist-packages|config-[^/]*)/"
-    r"|_test[a-z]*\.|_tkinter\.|xxlimited|\.opt-[12]\.pyc$|\.a$"
+    r"|_test[a-z]*\.|_tkinter\.|xxlimited|\.opt-[12]\.pyc$|\.pyc\.\d+$|\.a$"
 )
 UNUSED_BY_BUILDS = re.compile(UNUSED.pattern.replace("ensurepip|", ""))
 

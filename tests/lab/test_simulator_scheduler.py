@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.lab.simulator.blocks import BlockPool
@@ -143,6 +143,7 @@ def test_a_held_request_keeps_its_blocks_and_gets_no_step() -> None:
     assert (len(engine.running), engine.pool.used) == (1, 5)
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(st.tuples(st.integers(1, 80), st.integers(1, 30), st.integers(0, 3)), min_size=1, max_size=12),
     st.integers(12, 60),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -16,6 +16,7 @@ FAMILY = Family("thing", "gauge", 'help with \\ and "quotes"\nover lines', ("rec
 LABELS = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(st.tuples(LABELS, LABELS), st.floats(allow_nan=False), max_size=8))
 def test_any_labels_and_values_are_read_back_as_they_were(rows: dict[tuple[str, str], float]) -> None:
     (family,) = text_string_to_metric_families(exposition([(FAMILY, rows.items())]).decode())

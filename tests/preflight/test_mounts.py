@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent.preflight.facts import PathKind
@@ -106,6 +106,7 @@ def test_mounts_stay_within_the_sites_roots(real: str, roots: tuple[str, ...], a
     assert outside_roots({"/link": real}, roots) == ({} if allowed else {"/link": real})
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.sampled_from(["a", "b", "..", "."]), max_size=6))
 def test_no_path_leaves_its_root(parts: list[str]) -> None:
     """Whatever dots a path is made of, one that is let in does not climb."""
