@@ -305,9 +305,12 @@ class Rig:
             self.daemon.wait()
             self.daemon = None
         if self.engine is None:
-            for pid in engine_pids(self.folder):
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+            end = time.monotonic() + LEAVE_S
+            while (pids := engine_pids(self.folder)) and time.monotonic() < end:  # one may have just made another
+                for pid in pids:
+                    with suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+                time.sleep(0.02)
             return
         for slug in sorted(self.slugs):
             for line in self.containers(slug):

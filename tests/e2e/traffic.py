@@ -17,7 +17,7 @@ def get(port: int, path: str) -> tuple[int, str]:
             connection.request("GET", path)
             response = connection.getresponse()
             return response.status, response.read().decode()
-    except OSError:
+    except (OSError, http.client.HTTPException):  # also one that goes away in the middle of its answer
         return 0, ""
 
 
@@ -28,7 +28,7 @@ def fault(port: int, kind: str, arg: str = "", for_s: float | None = None) -> No
         connection.request("POST", "/sim/fault", body, {"Content-Type": "application/json"})
         try:
             response = connection.getresponse()
-        except http.client.RemoteDisconnected:
+        except ConnectionResetError:
             return  # it ended of this fault
         text = response.read().decode()
         if response.status != 200:

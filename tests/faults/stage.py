@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import Any, Literal
 
 from agent.adapters.agent_client import ApiError, Client, Target
@@ -98,10 +99,11 @@ class Play:
 
 
 class Cards:
-    """A host of sixteen cards, shown by the stand-in driver; each play takes one."""
+    """A host of sixteen cards, shown by the stand-in driver; each play takes one, and plays run side by side."""
 
     def __init__(self, standin: StandIn) -> None:
         self._standin = standin
+        self._lock = Lock()
         self._host = cmp170hx(16)
         self._free = list(range(16))
         standin.show(self._host)
@@ -115,18 +117,21 @@ class Cards:
 
     def change(self, card: int, **readings: Any) -> None:
         """Readings of one card from now on."""
-        self._host["cards"][card] |= readings
-        self._standin.show(self._host)
+        with self._lock:
+            self._host["cards"][card] |= readings
+            self._standin.show(self._host)
 
     def lose(self, card: int, *readings: str) -> None:
         """The driver knows these of one card no longer: NOT_SUPPORTED."""
-        self._host["cards"][card] = without(self._host["cards"][card], *readings)
-        self._standin.show(self._host)
+        with self._lock:
+            self._host["cards"][card] = without(self._host["cards"][card], *readings)
+            self._standin.show(self._host)
 
     def xid(self, card: int, *numbers: int) -> None:
         """The driver reports these on one card."""
-        self._host["events"] += [{"card": card, "type": XID_EVENTS, "data": number} for number in numbers]
-        self._standin.show(self._host)
+        with self._lock:
+            self._host["events"] += [{"card": card, "type": XID_EVENTS, "data": number} for number in numbers]
+            self._standin.show(self._host)
 
 
 class On:

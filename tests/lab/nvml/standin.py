@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,7 +39,7 @@ class StandIn:
 
     def show(self, host: Document) -> None:
         """Shows `host` from the next call of the library on, in all programs that use it."""
-        fresh = self.file.with_suffix(".fresh")
+        fresh = self.file.with_suffix(f".{threading.get_ident()}")
         fresh.write_text(json.dumps(host))
         os.replace(fresh, self.file)
 
