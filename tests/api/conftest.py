@@ -35,7 +35,7 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     try:
         found.start()
         found.publish(recipes.recipe("sim", free_port()), recipes.profile())
-        found.ok("deploy", "sim", "--yes", "-q", "--wait=40")
+        found.ok("deploy", "sim", "--yes", "-q", "--wait=60")
         yield found
     finally:
         found.close()

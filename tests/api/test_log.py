@@ -186,7 +186,7 @@ def lines_of(rig: Rig) -> list[dict[str, Any]]:
 
 def test_lines_are_found_by_deployment_and_operation(own: Rig) -> None:
     own.publish(recipes.recipe("sim", free_port()), recipes.profile())
-    own.ok("deploy", "sim", "--yes", "-q", "--wait=40")
+    own.ok("deploy", "sim", "--yes", "-q", "--wait=60")
     own.ok("stop", "sim", "-q")
     deploy, stop = own.api("/v1/operations")
     lines = lines_of(own)
@@ -203,7 +203,7 @@ def test_lines_are_found_by_deployment_and_operation(own: Rig) -> None:
 
 def test_each_fact_is_told_once(own: Rig) -> None:
     own.publish(recipes.recipe("sim", free_port()), recipes.profile())
-    own.ok("deploy", "sim", "--yes", "-q", "--wait=40")
+    own.ok("deploy", "sim", "--yes", "-q", "--wait=60")
     own.ok("remove", "sim", "-q")
     told = [json.dumps({k: v for k, v in line.items() if k != "timestamp"}) for line in lines_of(own)]
     assert not [one for one, after in pairwise(told) if one == after]

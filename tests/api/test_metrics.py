@@ -27,7 +27,7 @@ def own(tmp_path: Path) -> Iterator[Rig]:
 
 def test_a_removed_deployment_leaves_no_series(own: Rig) -> None:
     own.publish(recipes.recipe("sim", free_port()), recipes.profile())
-    own.ok("deploy", "sim", "--yes", "-q", "--wait=40")
+    own.ok("deploy", "sim", "--yes", "-q", "--wait=60")
     there = own.metrics()
     assert 'recipe_agent_engine_ready{recipe="sim"} 1.0' in there
     assert 'recipe_agent_stalls_total{kind="busy",recipe="sim"} 0.0' in there, "before the first stall"

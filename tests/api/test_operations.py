@@ -63,7 +63,7 @@ def test_a_deploy_goes_on_after_the_agent_was_killed_in_the_middle(own: Rig, mom
 
 def test_a_stop_and_a_remove_go_on_after_a_kill(own: Rig) -> None:
     own.publish(recipes.recipe("sim", free_port()), recipes.profile())
-    own.ok("deploy", "sim", "--yes", "-q", "--wait=40")
+    own.ok("deploy", "sim", "--yes", "-q", "--wait=60")
     for path, method in (("/v1/deployments/sim/stop", "POST"), ("/v1/deployments/sim", "DELETE")):
         location = begin(own, path, method=method)
         own.kill()
@@ -75,7 +75,7 @@ def test_a_stop_and_a_remove_go_on_after_a_kill(own: Rig) -> None:
 
 def test_what_is_asked_of_a_deployment_at_rest_is_answered_though_nothing_changes(own: Rig) -> None:
     own.publish(recipes.recipe("sim", free_port()), recipes.profile())
-    own.ok("deploy", "sim", "--yes", "-q", "--wait=40")
+    own.ok("deploy", "sim", "--yes", "-q", "--wait=60")
     for _ in range(2):
         assert ended(own, begin(own, "/v1/deployments/sim/stop"))["state"] == "done"
     assert own.api("/v1/deployments/sim")["why"] == "stopped by a person"
@@ -83,14 +83,14 @@ def test_what_is_asked_of_a_deployment_at_rest_is_answered_though_nothing_change
 
 def test_the_answer_to_a_pause_is_the_deployment_as_it_is_now(own: Rig) -> None:
     own.publish(recipes.recipe("sim", free_port()), recipes.profile())
-    own.ok("deploy", "sim", "--yes", "-q", "--wait=40")
+    own.ok("deploy", "sim", "--yes", "-q", "--wait=60")
     said = {verb: own.ok(verb, "sim").out.splitlines()[0].split("  ")[1] for verb in ("observe", "pause", "resume")}
     assert said == {"observe": "ready (observe)", "pause": "ready (paused)", "resume": "ready"}
 
 
 def test_a_rollback_that_has_nowhere_to_go_says_what_there_is(own: Rig) -> None:
     own.publish(recipes.recipe("sim", free_port()), recipes.profile())
-    own.ok("deploy", "sim", "--yes", "-q", "--wait=40")
+    own.ok("deploy", "sim", "--yes", "-q", "--wait=60")
     plan = own.api("/v1/deployments/sim")["plan_id"]
     reply = ask(own.port, "/v1/deployments/sim/rollback", "POST", b"{}", token=TOKEN)
     assert (reply.status, reply.json["error"]["code"]) == (404, "not_found")
@@ -100,7 +100,7 @@ def test_a_rollback_that_has_nowhere_to_go_says_what_there_is(own: Rig) -> None:
 def test_one_that_was_noted_and_not_begun_is_ended_and_says_so(own: Rig) -> None:
     """The kill came between the two writes: exactly what the state file then holds is written here."""
     own.publish(recipes.recipe("sim", free_port()), recipes.profile())
-    own.ok("deploy", "sim", "--yes", "-q", "--wait=40")
+    own.ok("deploy", "sim", "--yes", "-q", "--wait=60")
     own.kill()
     noted = {"id": "feed", "slug": "sim", "kind": "stop", "created": time.time(), "state": "running", "generation": 1}
     lost = {**noted, "id": "beef", "slug": "gone", "kind": "deploy", "plan_id": "0000"}

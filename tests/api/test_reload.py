@@ -89,7 +89,7 @@ def test_a_good_file_is_used_from_the_next_plan_on(own: Rig, manager: Manager) -
     assert (state["refused"], state["needs_restart"]) == (None, [])
     assert state["loaded"] > before["loaded"]
     assert told(own)["data"]["changed"] == ["budget.restarts", "variables.GREETING"]
-    own.ok("deploy", "sim", "--yes", "-q", "--wait=40")
+    own.ok("deploy", "sim", "--yes", "-q", "--wait=60")
     assert own.status("sim")["restart_budget"] == 7
 
 

@@ -48,7 +48,7 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
         found.start()
         port = free_port()
         found.publish(recipe(port), recipes.profile())
-        found.ok("deploy", "leaky", "--yes", "-q", "--wait=40")
+        found.ok("deploy", "leaky", "--yes", "-q", "--wait=60")
         traffic.fault(port, "exit", "3")
         wait_for(lambda: found.incidents("leaky"), "an incident")
         found.until("leaky", "ready", "busy", generation=2, within=60)

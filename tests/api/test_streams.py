@@ -69,7 +69,7 @@ def test_a_stream_that_goes_on_tells_each_event_once(own: Rig) -> None:
     """By `after` and by the header that browsers send, over a restart of the agent."""
     seen: list[int] = []
     with stream(own.port, "/v1/events?after=0") as first:
-        own.ok("deploy", "sim", "--yes", "-q", "--wait=40")
+        own.ok("deploy", "sim", "--yes", "-q", "--wait=60")
         for event in first.events():
             seen.append(event["seq"])
             if event["data"].get("to") == "ready":
@@ -98,14 +98,14 @@ def test_a_stream_of_one_deployment_has_no_other(own: Rig) -> None:
 
 
 def test_an_engines_log_is_followed(own: Rig) -> None:
-    own.ok("deploy", "sim", "--yes", "-q", "--wait=40")
+    own.ok("deploy", "sim", "--yes", "-q", "--wait=60")
     with stream(own.port, "/v1/deployments/sim/logs?follow=1&tail=5") as found:
         own.ok("stop", "sim", "-q")
         assert found.rest(), "it ends with the engine"
 
 
 def test_open_streams_do_not_keep_the_agent(own: Rig) -> None:
-    own.ok("deploy", "sim", "--yes", "-q", "--wait=40")
+    own.ok("deploy", "sim", "--yes", "-q", "--wait=60")
     paths = ("/v1/events", "/summary", "/v1/deployments/sim/logs?follow=1&tail=1")
     opened = [Stream(own.port, path) for path in paths]
     began = time.monotonic()

@@ -18,7 +18,7 @@ from agent.errors import RuntimeTrouble
 from tests.container.programs import RUNS, Program
 
 PORT = 18123
-WITHIN = 20.0
+WITHIN = 40.0
 
 
 class World(Protocol):

@@ -34,7 +34,7 @@ def deployed(rig: Rig, slug: str, *, expendable: bool = True, **env: str) -> int
     port = free_port()
     profile = json.loads(recipes.profile()) | {"expendable": expendable}
     rig.publish(recipes.recipe(slug, port, env=env), json.dumps(profile))
-    rig.ok("deploy", slug, "--yes", "-q", "--wait=40")
+    rig.ok("deploy", slug, "--yes", "-q", "--wait=60")
     return port
 
 

@@ -58,7 +58,7 @@ def test_an_engine_that_would_never_end_is_killed_after_its_bound(rig: Rig, engi
     """vLLM does not exit on TERM while a client holds its socket, SGLang drains without end: KILL after two seconds."""
     slug = engine.__name__
     port = engine(rig, slug)
-    rig.ok("deploy", slug, "--yes", "-q", "--wait=40")
+    rig.ok("deploy", slug, "--yes", "-q", "--wait=60")
     with traffic.client(port):
         rig.until(slug, "busy")
         began = time.monotonic()
@@ -75,7 +75,7 @@ def test_an_engine_that_would_never_end_is_killed_after_its_bound(rig: Rig, engi
 def test_a_stop_that_drains_waits_for_its_clients_and_says_for_how_many(rig: Rig) -> None:
     """Nobody is cut who ends within the time; then TERM comes at once."""
     port = vllm(rig, "drains")
-    rig.ok("deploy", "drains", "--yes", "-q", "--wait=40")
+    rig.ok("deploy", "drains", "--yes", "-q", "--wait=60")
     with traffic.client(port):
         rig.until("drains", "busy")
         agent = Client(Target(str(rig.folder / "agent.sock")))

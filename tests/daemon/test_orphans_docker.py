@@ -28,7 +28,7 @@ def test_workers_in_the_hosts_pid_namespace_are_ended_before_the_next_start(lab_
         launch = document["config"]["launch"]
         document["config"]["launch"] = [*launch[:3], "--pid", "host", *launch[3:]]
         rig.publish(document, recipes.profile())
-        rig.ok("deploy", "pids", "--yes", "-q", "--wait=40")
+        rig.ok("deploy", "pids", "--yes", "-q", "--wait=60")
         server = int(lab_engine.docker("inspect", "--format", "{{.State.Pid}}", "pids"))
         crew = descendants(server)
         assert crew

@@ -38,7 +38,8 @@ from tests.lab.place import REPOSITORY
 
 PROGRAMS = Path(sys.executable).parent
 LOOK_S = 0.1
-START_S = 30.0
+START_S = 60.0
+"""What must come is waited for: a busy machine takes ten seconds for what a quiet one does in one."""
 LEAVE_S = 15.0
 COMMAND_S = 90.0
 
@@ -213,7 +214,7 @@ class Rig:
         found: dict[str, Any] = self.api(f"/v1/deployments/{slug}")
         return found
 
-    def until(self, slug: str, *states: str, within: float = 30.0, generation: int | None = None) -> dict[str, Any]:
+    def until(self, slug: str, *states: str, within: float = 45.0, generation: int | None = None) -> dict[str, Any]:
         """The status once it is one of `states` (and of that generation); fails with everything there is to see."""
 
         def there(one: dict[str, Any]) -> bool:
@@ -223,7 +224,7 @@ class Rig:
         return self.until_status(slug, there, what, within)
 
     def until_status(
-        self, slug: str, true: Callable[[dict[str, Any]], bool], what: str, within: float = 30.0
+        self, slug: str, true: Callable[[dict[str, Any]], bool], what: str, within: float = 45.0
     ) -> dict[str, Any]:
         """The first status that fits."""
         end = time.monotonic() + within
@@ -333,7 +334,7 @@ def tail(path: Path, lines: int) -> str:
     return "\n".join(line[:400] for line in text.splitlines()[-lines:])
 
 
-def wait_for(true: Callable[[], Any], what: str, within: float = 20.0) -> Any:
+def wait_for(true: Callable[[], Any], what: str, within: float = 40.0) -> Any:
     """The first answer that is true, or a failure that says what was waited for."""
     end = time.monotonic() + within
     while not (found := true()):
@@ -357,5 +358,5 @@ def deployed(rig: Rig, slug: str, windows: Mapping[str, Any] | None = None, wait
     """Publishes a simulator as `slug`, deploys it and waits until it is ready; its port."""
     port = free_port()
     rig.publish(recipes.recipe(slug, port, env=env), recipes.profile(**(windows or {})))
-    rig.ok("deploy", slug, "--yes", "-q", *(["--wait=40"] if wait else []))
+    rig.ok("deploy", slug, "--yes", "-q", *(["--wait=60"] if wait else []))
     return port

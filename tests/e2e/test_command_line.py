@@ -95,7 +95,7 @@ def test_each_exit_code_has_its_real_cause(shared_rig: Rig) -> None:
     document = recipes.recipe(gap, free_port())
     document["config"]["launch"][2:2] = ["-v", "$NOWHERE/models:/models"]
     host.publish(document, recipes.profile())
-    failed = host.ctl("deploy", broken, "--yes", "--wait=30")
+    failed = host.ctl("deploy", broken, "--yes", "--wait=60")
     assert (failed.code, host.status(broken)["state"]) == (1, "failed")
     answers = {
         2: [host.ctl("deploy", slow), host.ctl("deploy", slow, "--yes", "--no-such-option"), host.ctl("nonsense")],
@@ -183,7 +183,7 @@ def test_a_slug_comes_from_a_recipe_site(shared_rig: Rig, recipe_site: RecipeSit
     (tmp_path / "profiles" / f"{slug}.yaml").write_text(recipes.profile())
     try:
         host.start()
-        host.ok("deploy", slug, "--yes", "--wait=30")
+        host.ok("deploy", slug, "--yes", "--wait=60")
         assert any(asked.path == f"/api/v1/recipes/{slug}.json" for asked in recipe_site.asked)
         plan = host.ok("plan", slug, "-o", "json").json
         assert plan["recipe"]["source"].startswith(recipe_site.url)
@@ -221,7 +221,7 @@ def test_deploying_again_replaces_only_when_the_new_plan_is_ready_to_take_over(s
     refused = shared_rig.ctl("deploy", slug, "--yes", "--set", "requirements.memory_available=900GiB")
     assert refused.code == 3, refused
     assert shared_rig.status(slug)["container"] == before["container"]
-    shared_rig.ok("deploy", slug, "--yes", "--wait=40", "--set", "env.NEW=1")
+    shared_rig.ok("deploy", slug, "--yes", "--wait=60", "--set", "env.NEW=1")
     after = shared_rig.status(slug)
     assert (after["generation"], after["restarts"]) == (2, 0)
     assert after["plan_id"] != before["plan_id"]

@@ -52,7 +52,7 @@ def test_every_name_of_the_contract_has_a_series(tmp_path: Path, nvml: StandIn, 
         document = recipes.recipe("measured", port, flags=("-tp", "2"))
         document["config"]["launch"][2:2] = ["--gpus", "all"]
         host.publish(document, recipes.profile())
-        host.ok("deploy", "measured", "--yes", "--wait=40")
+        host.ok("deploy", "measured", "--yes", "--wait=60")
         with traffic.client(port):
             host.until("measured", "busy")
             wanted = contract_names(shared)

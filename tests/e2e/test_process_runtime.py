@@ -75,7 +75,7 @@ def test_a_stop_ends_the_whole_tree(tmp_path: Path, nvml: StandIn) -> None:
     slug, port = "felled", free_port()
     with running(tmp_path) as host:
         host.publish(recipes.recipe(slug, port, flags=("-pp", "2")), recipes.profile())
-        host.ok("deploy", slug, "--yes", "--wait=40", "-q")
+        host.ok("deploy", slug, "--yes", "--wait=60", "-q")
         engine = tree(port)
         assert len(engine) >= 4
         with traffic.client(port):

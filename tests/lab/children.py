@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.lab.place import Unavailable
 
-START_S = 30.0
+START_S = 60.0
 STOP_S = 10.0
 PORTS = range(21_000, 29_000)
 """Below those that the kernel gives to connections and to whoever asks for any (ip_local_port_range, from 32768 on):

@@ -44,7 +44,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
 def deployed(rig: Rig, slug: str, points: Any = POINTS) -> int:
     port = free_port()
     rig.publish(recipes.recipe(slug, port, env=RATES) | {"perf_points": points}, recipes.profile())
-    rig.ok("deploy", slug, "--yes", "-q", "--wait=40")
+    rig.ok("deploy", slug, "--yes", "-q", "--wait=60")
     return port
 
 

@@ -18,7 +18,7 @@ from agent.verify.trace import Trace, decode_rate
 from tests.verify import hostile
 from tests.verify.hostile import DONE, HEAD, Hostile, Script, answer, event, piece, served, usage
 
-pytestmark = pytest.mark.timeout(30)
+pytestmark = pytest.mark.timeout(60)
 
 KEY = "sk-live-0123456789abcdefghij"
 ASKED = 12

@@ -33,7 +33,7 @@ def test_an_idle_engine_is_verified_by_the_clock(tmp_path: Path) -> None:
         )
         document["perf_points"] = [{"id": 1, "context_len": 1, "concurrency": 1, "decode_tok_s": 60}]
         rig.publish(document, recipes.profile())
-        rig.ok("deploy", slug, "--yes", "-q", "--wait=40")
+        rig.ok("deploy", slug, "--yes", "-q", "--wait=60")
         wait_for(lambda: rig.value("recipe_agent_claim_ratio", recipe=slug, point="decode c1 decode_tok_s"),
                  "the schedule's verification", within=120)  # fmt: skip
         (first, *_) = [one for one in rig.api("/v1/operations") if one["kind"] == "verify"]

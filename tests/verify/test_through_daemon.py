@@ -51,7 +51,7 @@ def claiming(rig: Rig, slug: str, times: float = 1.0) -> int:
         ]
     }  # fmt: skip
     rig.publish(document, recipes.profile())
-    rig.ok("deploy", slug, "--yes", "-q", "--wait=40")
+    rig.ok("deploy", slug, "--yes", "-q", "--wait=60")
     return port
 
 

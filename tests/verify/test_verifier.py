@@ -29,7 +29,7 @@ from agent.verify.plausible import Limits
 from agent.verify.trace import Trace
 from tests.metrics.boards import PLAN
 
-pytestmark = pytest.mark.timeout(30)
+pytestmark = pytest.mark.timeout(60)
 
 SLUG = "small"
 CLAIM = Claim("decode_tok_s", 100.0, 1, None, False, "perf_points[0]")
