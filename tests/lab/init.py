@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FrameType
 
 LEFT_BEHIND = 70
-GRACE_S = 5.0
+GRACE_S = 15.0
 
 # Docker keeps a key in /etc, containerd its plug-ins in /opt; Alertmanager finds its template in /usr/share only.
 COVERED = (Path("/etc"), Path("/opt"), Path("/usr/share"))
