@@ -87,7 +87,7 @@ def test_a_file_that_is_no_configuration_is_unknown(text: bytes) -> None:
 MIXTURE = MIXTRAL_8X7B | {"num_hidden_layers": 4}
 
 
-@pytest.mark.timeout(5)
+@pytest.mark.timeout(30)
 @pytest.mark.parametrize(
     "config",
     [
