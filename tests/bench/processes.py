@@ -47,6 +47,12 @@ def pss(pids: Iterable[int]) -> float:
     return sum(int(line.split()[1]) for line in lines) * 1024 / 1e6
 
 
+def anonymous(pids: Iterable[int]) -> float:
+    """Megabytes (10^6) of it that belong to no file: pages of libraries count for more as others that map them end."""
+    lines = [line for pid in pids for line in read(pid, "smaps_rollup").splitlines() if line.startswith(b"Pss_Anon:")]
+    return sum(int(line.split()[1]) for line in lines) * 1024 / 1e6
+
+
 def cpu_s(pids: Iterable[int]) -> float:
     """Seconds of processor time, user and system, since their starts."""
     stats = [read(pid, "stat").rpartition(b")")[2].split() for pid in pids]

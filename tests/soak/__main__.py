@@ -25,8 +25,8 @@ from tests.soak.holding import leaks
 from tests.soak.run import Round, soak
 
 EVERY_S = 60.0
-HEADS = ("runtime", "minute", "fault", "named s", "serves s", "PSS MB", "fds", "threads", "agent", "engine",
-         "records", "files")  # fmt: skip
+HEADS = ("runtime", "minute", "fault", "named s", "serves s", "PSS MB", "of no file", "fds", "threads", "agent",
+         "engine", "records", "files")  # fmt: skip
 
 
 def main() -> int:
@@ -58,8 +58,8 @@ def row(runtime: str, one: Round) -> str:
     held = one.held
     cells: Sequence[object] = (
         runtime, f"{one.minute:.1f}", one.fault, f"{one.mended.found_s:.1f}", f"{one.mended.ready_s:.1f}",
-        f"{held.memory_mb:.1f}", held.descriptors, held.threads, held.agent_processes, held.engine_processes,
-        held.records, held.files,
+        f"{held.memory_mb:.1f}", f"{held.anonymous_mb:.1f}", held.descriptors, held.threads, held.agent_processes,
+        held.engine_processes, held.records, held.files,
     )  # fmt: skip
     return f"| {' | '.join(map(str, cells))} |"
 

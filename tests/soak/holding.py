@@ -18,10 +18,14 @@ THREADS = 3
 
 @dataclass(frozen=True)
 class Holding:
-    """`agent`: pid of the agent, whose own figures begin anew with it. The rest is to stay as it is for ever."""
+    """`agent`: pid of the agent, whose own figures begin anew with it. The rest is to stay as it is for ever.
+
+    `memory_mb` is its PSS, for people; what leaks is `anonymous_mb`, in which no other program has a part.
+    """
 
     agent: int
     memory_mb: float
+    anonymous_mb: float
     descriptors: int
     threads: int
     agent_processes: int
@@ -38,6 +42,7 @@ def holding(rig: Rig, slug: str) -> Holding:
     return Holding(
         agent=rig.daemon.pid,
         memory_mb=processes.pss(own),
+        anonymous_mb=processes.anonymous(own),
         descriptors=processes.descriptors(own),
         threads=processes.threads(own),
         agent_processes=len(own),
@@ -74,7 +79,7 @@ def leaks(seen: list[Holding]) -> list[str]:
 
 def grown(first: Holding, last: Holding) -> list[str]:
     """Of one life of the agent, beyond what comes and goes."""
-    limits = {"memory_mb": MEMORY_MB, "descriptors": DESCRIPTORS, "threads": THREADS, "agent_processes": 0}
+    limits = {"anonymous_mb": MEMORY_MB, "descriptors": DESCRIPTORS, "threads": THREADS, "agent_processes": 0}
     return [
         f"{name.replace('_', ' ')} of agent {first.agent}: {getattr(first, name):.6g} → {getattr(last, name):.6g}"
         for name, limit in limits.items()

@@ -12,7 +12,15 @@ from tests.soak.run import soak
 
 MINUTES, EVERY_S = 2.0, 5.0
 HELD = Holding(
-    agent=7, memory_mb=80.0, descriptors=40, threads=12, agent_processes=2, engine_processes=3, records=1, files=9
+    agent=7,
+    memory_mb=80.0,
+    anonymous_mb=60.0,
+    descriptors=40,
+    threads=12,
+    agent_processes=2,
+    engine_processes=3,
+    records=1,
+    files=9,
 )
 
 
@@ -20,15 +28,16 @@ HELD = Holding(
     ("last", "words"),
     [
         (HELD, ""),
-        (replace(HELD, memory_mb=84.0, descriptors=42, threads=13), ""),
-        (replace(HELD, memory_mb=92.0), "memory mb of agent 7: 80 → 92"),
+        (replace(HELD, anonymous_mb=64.0, descriptors=42, threads=13), ""),
+        (replace(HELD, anonymous_mb=72.0), "anonymous mb of agent 7: 60 → 72"),
+        (replace(HELD, memory_mb=92.0), ""),  # another program ended, and shares its libraries no more
         (replace(HELD, descriptors=60), "descriptors"),
         (replace(HELD, threads=20), "threads"),
         (replace(HELD, agent_processes=3), "agent processes"),
         (replace(HELD, engine_processes=4), "engine processes: 3 → 4"),
         (replace(HELD, records=2), "records"),
         (replace(HELD, files=10), "files"),
-        (replace(HELD, agent=8, memory_mb=120.0), ""),
+        (replace(HELD, agent=8, anonymous_mb=120.0), ""),
         (replace(HELD, agent=8, files=10), "files"),
     ],
 )
