@@ -232,27 +232,24 @@ def cause(window) -> FailureClass | None:
 LATER = LogEvent("loads", phase=Phase.LOAD)
 
 
-def test_what_a_start_went_on_after_is_no_cause_beside_what_ended_it():
-    """An optional file that may not be fetched, a look-up of a path on the hub: minutes later its memory ran out."""
+@pytest.mark.parametrize(
+    ("complaint", "went_on", "ended", "end", "expected"),
+    [
+        # an optional file that may not be fetched, a look-up of a path on the hub: minutes later its memory ran out
+        (FailureClass.AUTHENTICATION, 70, 80, FailureClass.GPU_OOM, FailureClass.GPU_OOM),
+        # one rank of several fails, the others load for minutes; then all is over, and nobody says why again
+        (FailureClass.GPU_OOM, 70, 300, FailureClass.START_FAILED, FailureClass.GPU_OOM),
+        # the others go on for a moment only
+        (FailureClass.GPU_OOM, 20, 30, FailureClass.CUDA_FAULT, FailureClass.GPU_OOM),
+    ],
+)
+def test_what_a_start_went_on_after_is_a_cause_only_where_nothing_better_ended_it(
+    complaint, went_on, ended, end, expected
+):
     fold = builder()
-    fold.add(starting(0, line(FailureClass.AUTHENTICATION)))
-    fold.add(starting(70, LATER))
-    assert cause(fold.add(starting(80, line(FailureClass.GPU_OOM)))) is FailureClass.GPU_OOM
-
-
-def test_what_a_start_went_on_after_is_a_better_cause_than_none():
-    """One rank of several fails, the others load for minutes; then all is over, and nobody says why again."""
-    fold = builder()
-    fold.add(starting(0, line(FailureClass.GPU_OOM)))
-    fold.add(starting(70, LATER))
-    assert cause(fold.add(starting(300, line(FailureClass.START_FAILED)))) is FailureClass.GPU_OOM
-
-
-def test_the_first_cause_stands_while_others_go_on_for_a_moment():
-    fold = builder()
-    fold.add(starting(0, line(FailureClass.GPU_OOM)))
-    fold.add(starting(20, LATER))
-    assert cause(fold.add(starting(30, line(FailureClass.CUDA_FAULT)))) is FailureClass.GPU_OOM
+    fold.add(starting(0, line(complaint)))
+    fold.add(starting(went_on, LATER))
+    assert cause(fold.add(starting(ended, line(end)))) is expected
 
 
 def test_an_engine_that_has_been_ready_for_a_minute_outlived_what_its_start_complained_of():
