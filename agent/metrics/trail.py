@@ -23,6 +23,11 @@ class Point:
     running: float | None = None
     waiting: float | None = None
 
+    @property
+    def blank(self) -> bool:
+        """Nothing was known: no verdict yet, or none with figures."""
+        return (self.tokens_per_s, self.kv_ratio, self.running, self.waiting) == (None, None, None, None)
+
 
 class Trails:
     """A bounded trail of points a deployment; nothing is kept over a restart of the agent."""
@@ -31,26 +36,32 @@ class Trails:
         self._points: dict[str, deque[Point]] = {}
 
     def see(self, board: Board) -> None:
-        """Take a board; one that comes right after the last point replaces nothing and adds nothing."""
+        """Take a board. One right after the last point adds nothing, unless it is the first that knows something."""
         points = self._points.setdefault(board.record.slug, deque(maxlen=int(SPAN_S / STEP_S) + 1))
+        point = of(board)
         if points and 0 <= board.at - points[-1].at < STEP_S:
-            return
-        figures = board.verdict.figures if board.verdict else {}
-        points.append(
-            Point(
-                board.at,
-                number(figures, "decode_tokens_per_second"),
-                number(figures, "kv_cache_usage_ratio"),
-                number(figures, "requests_running"),
-                number(figures, "requests_waiting"),
-            )
-        )
+            if not points[-1].blank or point.blank:
+                return
+            points.pop()  # an engine that has just come up is drawn at once, not a step later
+        points.append(point)
 
     def of(self, slugs: Collection[str]) -> Mapping[str, tuple[Point, ...]]:
         """The trails of these deployments, oldest point first; all others are forgotten."""
         for gone in self._points.keys() - set(slugs):
             del self._points[gone]
         return {slug: tuple(points) for slug, points in self._points.items()}
+
+
+def of(board: Board) -> Point:
+    """What this board knows."""
+    figures = board.verdict.figures if board.verdict else {}
+    return Point(
+        board.at,
+        number(figures, "decode_tokens_per_second"),
+        number(figures, "kv_cache_usage_ratio"),
+        number(figures, "requests_running"),
+        number(figures, "requests_waiting"),
+    )
 
 
 def number(figures: Mapping[str, object], key: str) -> float | None:

@@ -45,6 +45,16 @@ def test_unknown_is_kept_as_unknown() -> None:
     assert (second.running, second.kv_ratio) == (None, None)
 
 
+def test_what_is_first_known_is_drawn_at_once() -> None:
+    """A page opened right after a start has a curve: the blank look before it does not hold it back."""
+    trails = Trails()
+    trails.see(board(0.0))
+    trails.see(board(0.5))
+    trails.see(board(1.0, requests_running=2))
+    trails.see(board(1.5, requests_running=3))
+    assert [(one.at, one.running) for one in trails.of({"demo"})["demo"]] == [(1.0, 2.0)]
+
+
 def test_a_clock_that_is_set_back_stops_nothing() -> None:
     """The next board is a point again."""
     trails = Trails()
