@@ -23,12 +23,17 @@ from agent.host.reading import Known, Reading, Unknown
 class NvmlBounds:
     """How long NVML may take, in seconds.
 
-    A full reading of an H200 takes 8 ms (5 ms of processor time); the bound is for a driver that is busy. A process
-    that is silent for `kill_after_s` is replaced. After a failure, a new one is not tried before `retry_after_s`; with
-    a card lost, NVML is opened anew after `reopen_after_s`, since only that can find it again.
+    A full reading of an H200 takes 8 ms (5 ms of processor time); the bound is for a driver that is busy. The first
+    answer of a process may take `open_s` more: cards that nobody uses are initialised for it where the driver keeps no
+    state of them, one to three seconds each (NVIDIA, Driver Persistence), so that ten of them take as long. A driver
+    that hung while it was opened is not waited for so long again.
+
+    A process that is silent for `kill_after_s` is replaced. After a failure, a new one is not tried before
+    `retry_after_s`; with a card lost, NVML is opened anew after `reopen_after_s`, since only that can find it again.
     """
 
     answer_s: float = 5.0
+    open_s: float = 30.0
     kill_after_s: float = 30.0
     retry_after_s: float = 30.0
     reopen_after_s: float = 300.0
@@ -43,6 +48,9 @@ class NvmlGpus:
         self._bounds = bounds or NvmlBounds()
         self._proc = proc
         self._aside = Aside("NVML")
+        self._spawner = Aside("NVML", self._bounds.answer_s + self._bounds.open_s)
+        self._hung = False
+        """The last process did not answer in time."""
         self._owner: OwnerProcess | None = None
         self._stuck: OwnerProcess | None = None
         self._reading: asyncio.Task[Reading[tuple[Gpu, ...]]] | None = None
@@ -89,7 +97,8 @@ class NvmlGpus:
         owner = await self._ready_owner()
         if isinstance(owner, Unknown):
             return owner
-        answer = await owner.ask(self._bounds.answer_s)
+        answer = await owner.ask(self._bounds.answer_s + (0.0 if owner.opened or self._hung else self._bounds.open_s))
+        self._hung = isinstance(answer, Unknown) and not owner.closed
         if isinstance(answer, Unknown):
             if owner.closed:
                 await self._fail(owner, answer.reason)
@@ -129,7 +138,7 @@ class NvmlGpus:
         return await self._start()
 
     async def _start(self) -> OwnerProcess | Unknown:
-        owner = await OwnerProcess.start(self._aside, self._heard)
+        owner = await OwnerProcess.start(self._spawner, self._heard)
         if isinstance(owner, Unknown):
             return self._put_off(owner.reason)
         self._owner = owner
@@ -138,7 +147,8 @@ class NvmlGpus:
     def _outlived(self, owner: OwnerProcess, now: float) -> bool:
         """Whether it hangs, or has a lost card that only a new one can find again."""
         lost = self._last is not None and any(card.lost for card in self._last.value)
-        return owner.silent_s > self._bounds.kill_after_s or (
+        patience = self._bounds.kill_after_s + (0.0 if owner.opened else self._bounds.open_s)
+        return owner.silent_s > patience or (
             lost and now - owner.started > self._bounds.reopen_after_s
         )
 

@@ -66,6 +66,11 @@ class OwnerProcess:
         return self._line.closed
 
     @property
+    def opened(self) -> bool:
+        """Whether it has answered once: what NVML does when it is opened is over."""
+        return self._line.answered
+
+    @property
     def silent_s(self) -> float:
         """For how long a question has gone unanswered, in seconds; 0 when none is open."""
         if self._answer is None or self._answer.done():
@@ -130,6 +135,7 @@ class _Line(asyncio.Protocol):
         self._on_event = on_event
         self._received = b""
         self._answer: asyncio.Future[Document | None] | None = None
+        self.answered = False
         self.closed = False
 
     def expect(self) -> asyncio.Future[Document | None]:
@@ -146,6 +152,7 @@ class _Line(asyncio.Protocol):
             if "event" in document:
                 self._on_event(document["event"])
             else:
+                self.answered = True
                 self._answered(document)
 
     def connection_lost(self, error: Exception | None) -> None:

@@ -421,13 +421,35 @@ async def test_a_call_that_hangs_costs_its_bound_once_and_the_loop_goes_on(nvml:
 async def test_an_owner_that_hangs_is_replaced_and_readings_come_again(nvml: StandIn, gpus: Open) -> None:
     host = hosts.cmp170hx(1)
     nvml.show(host | {"hang": "nvmlDeviceGetPowerUsage"})
-    source = gpus(NvmlBounds(answer_s=2.0, kill_after_s=0.1))
+    source = gpus(NvmlBounds(answer_s=2.0, open_s=0.0, kill_after_s=0.1))
     assert isinstance(await source.read(), Unknown)
     hung = pid_of(source)
     nvml.show(host)  # the call that hangs stays where it is
     await asyncio.sleep(0.15)
     assert len((await known(source)).value) == 1
     assert pid_of(source) != hung
+
+
+async def test_cards_that_take_long_to_initialise_are_waited_for_once(nvml: StandIn, gpus: Open) -> None:
+    """Without persistence mode the driver takes a second or more a card, for the first question alone."""
+    nvml.show(hosts.cmp170hx(8) | {"open_s": 4.0})
+    source = gpus(NvmlBounds(answer_s=1.0, open_s=60.0))
+    assert len(await cards_of(source)) == 8
+
+
+async def test_a_driver_that_hangs_while_it_is_opened_is_not_waited_for_so_long_again(
+    nvml: StandIn, gpus: Open
+) -> None:
+    """Each look of each deployment would wait for it."""
+    nvml.show(hosts.cmp170hx(1) | {"hang": True})
+    source = gpus(NvmlBounds(answer_s=0.5, open_s=12.0, kill_after_s=0.1))
+    assert isinstance(await source.read(), Unknown)
+    hung = pid_of(source)
+    await asyncio.sleep(0.15)
+    began = time.monotonic()
+    assert isinstance(await source.read(), Unknown)
+    assert pid_of(source) != hung
+    assert time.monotonic() - began < 12.0
 
 
 async def test_an_owner_that_dies_says_how_and_is_replaced(nvml: StandIn, gpus: Open) -> None:
@@ -485,7 +507,7 @@ from agent.adapters.nvml import NvmlBounds, NvmlGpus
 from agent.clock import SystemClock
 
 async def main():
-    source = NvmlGpus(SystemClock(), NvmlBounds(answer_s=0.5))
+    source = NvmlGpus(SystemClock(), NvmlBounds(answer_s=0.5, open_s=0.0))
     print(type(await source.read()).__name__, flush=True)
 
 asyncio.run(main())

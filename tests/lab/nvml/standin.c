@@ -3,7 +3,7 @@
  * The file is read again whenever it changes, so cards can fill, break and come back under a running program. A key
  * that a card does not have is NOT_SUPPORTED, as on real cards. `errors` (of a card, or of the whole file) maps a
  * function's name to the code that it returns; `error` of a card is returned by all its functions; `hang` (true, or
- * a function's name) never returns. Layouts of the structures follow NVIDIA's nvml.h.
+ * a function's name) never returns; `open_s` is what its opening takes, in seconds. Layouts of the structures follow NVIDIA's nvml.h.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -222,6 +222,7 @@ static int put_uint(const value *from, unsigned *to) {
 int nvmlInitWithFlags(unsigned flags) {
     (void)flags;
     ENTER;
+    usleep((useconds_t)(number(get(host, "open_s")) * 1e6));
     initialized++;
     LEAVE(SUCCESS);
 }
