@@ -41,15 +41,16 @@ def cores(port: int) -> list[int]:
 
 
 @contextmanager
-def client(port: int, **body: Any) -> Iterator[socket.socket]:
-    """A client that has asked for a completion without end and holds its connection for as long as the block lasts."""
+def client(port: int, *, rank: str = "", **body: Any) -> Iterator[socket.socket]:
+    """A client that has asked for a completion without end and holds its connection for as long as the block lasts;
+    of this data-parallel rank, where one is named."""
     asked = {"model": "sim", "ignore_eos": True, "stream": True, "sim_prompt_tokens": 64, "max_tokens": 30_000, **body}
     data = json.dumps(asked).encode()
-    head = (
-        b"POST /v1/completions HTTP/1.1\r\nHost: engine\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
-    )
+    lines = ["POST /v1/completions HTTP/1.1", "Host: engine", "Content-Type: application/json"]
+    lines += [f"Content-Length: {len(data)}", *([f"X-data-parallel-rank: {rank}"] if rank else [])]
+    head = "".join(f"{line}\r\n" for line in (*lines, "")).encode()
     with closing(socket.create_connection(("127.0.0.1", port), timeout=10)) as connection:
-        connection.sendall(head % len(data) + data)
+        connection.sendall(head + data)
         yield connection
 
 

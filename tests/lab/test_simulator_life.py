@@ -228,6 +228,29 @@ def test_a_lost_rank_ends_all_ranks_with_1(tmp_path: Path) -> None:
         assert until(lambda: ended(first))
 
 
+def test_a_request_may_name_its_rank_and_a_stopped_rank_shows_nothing_of_what_it_is_given(tmp_path: Path) -> None:
+    """As vLLM 0.32 does it: the header pins, a number out of range is refused, a hung core's gauges stay at 0."""
+    with start(tmp_path, "--data-parallel-size", "2", SIM_SCALE="0.3", SIM_START_S="1", SIM_BOOT_S="0.1") as sim:
+        ask = {"prompt": "x", "max_tokens": 3}
+        for _ in range(3):
+            assert sim.post("/v1/completions", ask, **{"X-data-parallel-rank": "1"})[0] == 200
+        assert made(sim) == {"0": 0.0, "1": 9.0}
+        assert sim.post("/v1/completions", ask, **{"X-data-parallel-rank": "2"})[0] == 400
+        os.kill(sim.cores()[1], signal.SIGSTOP)
+        assert sim.post("/v1/completions", ask, timeout=1.0, **{"X-data-parallel-rank": "1"})[0] == REFUSED
+        assert sim.post("/v1/completions", ask, **{"X-data-parallel-rank": "0"})[0] == 200
+        assert made(sim) == {"0": 3.0, "1": 9.0}
+        assert set(re.findall(r"^vllm:num_requests_(?:running|waiting){.*} (.*)$", sim.get("/metrics")[1], re.M)) == {
+            "0.0"
+        }
+
+
+def made(sim: Simulator) -> dict[str, float]:
+    """Tokens that each rank has made."""
+    found = re.findall(r'^vllm:generation_tokens_total{engine="(\d)".*} (.*)$', sim.get("/metrics")[1], re.MULTILINE)
+    return {rank: float(tokens) for rank, tokens in found}
+
+
 def lines(sim: Simulator) -> list[str]:
     """The periodic lines so far."""
     return re.findall(r"Engine 000: (Avg prompt throughput: .*)", sim.log())

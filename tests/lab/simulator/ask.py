@@ -13,6 +13,8 @@ from .httpd import Request
 from .prompts import BadPrompt, Prompt
 from .settings import Settings
 
+RANK_HEADER = "x-data-parallel-rank"
+
 
 @dataclass(frozen=True, slots=True)
 class Ask:
@@ -29,6 +31,8 @@ class Ask:
     usage: bool
     running_usage: bool
     created: int
+    rank: int | None
+    """The data-parallel rank that is to take it."""
 
 
 class Refused(Exception):
@@ -76,7 +80,17 @@ class Reader:
             usage=bool(options.get("include_usage")),
             running_usage=bool(options.get("continuous_usage_stats")),
             created=int(time.time()),
+            rank=self._rank(request),
         )
+
+    def _rank(self, request: Request) -> int | None:
+        """By its header; what is no number is not read."""
+        named, ranks = request.headers.get(RANK_HEADER, ""), self.launch.data_parallel
+        if not named.isdecimal():
+            return None
+        if int(named) >= ranks:
+            raise Refused(400, f"data_parallel_rank {named} is out of range [0, {ranks}).", "BadRequestError")
+        return int(named)
 
     def _check_model(self, model: str) -> None:
         if model not in self.launch.names:

@@ -119,13 +119,13 @@ class EngineClient:
         now = self.clock.now()
         sequence.outputs.put(Output(sequence.id, 0, "abort", False, now, now, 0, 0))
 
-    def add(self, name: str, prompt: Prompt, limits: Limits) -> Sequence:
-        """Hand a sequence to the least busy core. Raises EngineDead."""
+    def add(self, name: str, prompt: Prompt, limits: Limits, rank: int | None = None) -> Sequence:
+        """Hand a sequence to this rank's core, or to the least busy one. Raises EngineDead."""
         if self.dead:
             raise EngineDead(DEAD)
         self.frozen_gauges = False
         busy = [sum(1 for s in self.sequences.values() if s.rank == core.rank) for core in self.cores]
-        core = self.cores[busy.index(min(busy))]
+        core = self.cores[busy.index(min(busy)) if rank is None else rank]
         sequence = Sequence(name, core.rank, prompt.tokens, limits.most, limits.n, self.clock.now())
         self.sequences[name] = sequence
         self._tell(core, op="add", id=name, prompt=prompt.tokens, hashes=prompt.hashes, max_tokens=limits.most,

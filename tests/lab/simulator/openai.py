@@ -62,7 +62,8 @@ class OpenAI:
         try:
             for place, prompt in enumerate(p for p in ask.prompts for _ in range(ask.n)):
                 name = f"{ask.id}-{place}-{secrets.token_hex(4)}"
-                sequences.append(self.engine.add(name, prompt, Limits(ask.max_tokens, ask.stops_at, ask.n)))
+                limits = Limits(ask.max_tokens, ask.stops_at, ask.n)
+                sequences.append(self.engine.add(name, prompt, limits, ask.rank))
                 sequences[-1].streamed = ask.stream
             yield sequences
         finally:
