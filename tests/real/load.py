@@ -13,11 +13,16 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from agent.engines.dialect import RANK_HEADER
+
 
 class Stream:
     """One streamed completion in a thread of its own."""
 
-    def __init__(self, port: int, model: str, prompt: list[int], tokens: int, *, endless: bool = True) -> None:
+    def __init__(
+        self, port: int, model: str, prompt: list[int], tokens: int, *, endless: bool = True, rank: str = ""
+    ) -> None:
+        """`rank`: the data-parallel rank that is to answer."""
         self.chunks = 0
         self.first_s: float | None = None
         """Seconds to the first token."""
@@ -25,6 +30,7 @@ class Stream:
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
         body: dict[str, Any] = {"model": model, "prompt": prompt, "max_tokens": tokens, "stream": True}
         self._body = json.dumps(body | ({"ignore_eos": True} if endless else {}))
+        self._headers = {"Content-Type": "application/json"} | ({RANK_HEADER: rank} if rank else {})
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -38,7 +44,7 @@ class Stream:
             self.ended.set()
 
     def _read(self, began: float) -> None:
-        self._connection.request("POST", "/v1/completions", self._body, {"Content-Type": "application/json"})
+        self._connection.request("POST", "/v1/completions", self._body, self._headers)
         with self._connection.getresponse() as answer:
             while line := answer.readline():
                 if line.startswith(b"data: {"):

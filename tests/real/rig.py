@@ -112,9 +112,11 @@ class Rig:
             check=False,
         )
 
-    def deploy(self) -> None:
-        """Ask for it; returns when the engine's process runs."""
-        done = self.ctl("deploy", self.site.slug, "--yes")
+    def deploy(self, *accepted: str) -> None:
+        """Ask for it, some checks accepted; returns when the engine's process runs."""
+        done = self.ctl(
+            "deploy", self.site.slug, "--yes", *(word for check in accepted for word in ("--accept", check))
+        )
         assert done.returncode == 0, done.stderr
 
     def status(self) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""Real vLLM under real faults, by hand: `python -m tests.real.whole [load] [faults] [starts]`, tables on stdout.
+"""Real vLLM under real faults, by hand: `python -m tests.real.whole [PART …]` (load, faults, starts, ranks).
 
 RECIPE_AGENT_REAL_ROWS is a part of the names of the faults to play, RECIPE_AGENT_REAL_MINUTES the length of the load.
 
@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -22,7 +22,7 @@ from typing import Any
 
 from tests.real.engines import RealEngine, free_port, vllm
 from tests.real.load import Stream, mixed, until, words
-from tests.real.rig import NotSeen, Rig, Site
+from tests.real.rig import NotSeen, Rig, Site, family
 
 WINDOWS = {
     "period": 2.0,
@@ -73,7 +73,12 @@ ROWS = [
 
 def main(words_: Sequence[str]) -> None:
     shared = Path(os.environ.get("RECIPE_AGENT_SHARED") or Path(__file__).parents[2].parent / "shared")
-    parts: Mapping[str, Callable[[Path], Iterator[str]]] = {"load": load, "faults": faults, "starts": starts}
+    parts: Mapping[str, Callable[[Path], Iterator[str]]] = {
+        "load": load,
+        "faults": faults,
+        "starts": starts,
+        "ranks": ranks,
+    }
     for part in words_ or parts:
         for line in parts[part](shared):
             print(line, flush=True)
@@ -149,6 +154,94 @@ def at(event: Mapping[str, Any]) -> float:
 def first_fault(rig: Rig, since: float) -> Mapping[str, Any] | None:
     told = [one for one in rig.events() if one["kind"] == "state" and one["data"].get("to") in FAULTY]
     return next((event for event in told if at(event) >= since), None)
+
+
+# ── data-parallel ranks ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class RankRow:
+    """The core of rank 1 is stopped. `pinned`: so many clients each rank has by name; `turn`: that come then and name
+    none, so that the front end gives every second one to the rank that is gone."""
+
+    what: str
+    pinned: Mapping[str, int]
+    turn: int = 0
+
+
+RANK_ROWS = [
+    RankRow("rank 1 stopped, all idle", {}),
+    RankRow("rank 1 stopped idle, rank 0 busy", {"0": 2}),
+    RankRow("rank 1 stopped idle, rank 0 busy, clients come", {"0": 2}, turn=4),
+    RankRow("rank 1 stopped idle, clients come", {}, turn=4),
+    RankRow("rank 1 stopped, both busy", {"0": 2, "1": 2}),
+]
+QUIET_S = 120.0
+
+
+def ranks(shared: Path) -> Iterator[str]:
+    """Two ranks, each with a core of its own: one that works beside one with nothing to do is left alone, one that hung
+    is found."""
+    engine = engine_of(shared, "--data-parallel-size", "2")
+    with rig_over(engine) as rig:
+        rig.deploy("gpu.present", "gpu.count", "gpu.busy", "gpu.health")  # the launch asks for two cards
+        yield f"two ranks, ready after {rig.wait(['ready', 'busy'], engine.ready_s):.0f} s"
+        yield beside(rig, engine)
+        yield "| fault | verdict | after | serves again after | in its own words |"
+        yield "| --- | --- | --- | --- | --- |"
+        for row in RANK_ROWS:
+            yield rank_row(rig, engine, row)
+
+
+def beside(rig: Rig, engine: RealEngine) -> str:
+    """Both idle for a while, then rank 0 works for long and rank 1 has nothing to do."""
+    until(lambda: False, QUIET_S)
+    began = time.time()
+    client = Stream(engine.port, engine.model, words(20), 60_000, rank="0")
+    until(lambda: False, QUIET_S)
+    client.cut()
+    told = [event["data"]["to"] for event in rig.events() if event["kind"] == "state" and at(event) >= began]
+    return f"idle for {QUIET_S:.0f} s, then rank 0 busy beside rank 1 for {QUIET_S:.0f} s: {', '.join(told)}"
+
+
+def rank_row(rig: Rig, engine: RealEngine, row: RankRow) -> str:
+    generation = rig.status()["generation"]
+    until(lambda: False, 60.0)  # both have been asked for a token since they were ready
+    clients = [
+        Stream(engine.port, engine.model, words(20), 60_000, rank=rank)
+        for rank, count in row.pinned.items()
+        for _ in range(count)
+    ]
+    if clients:
+        rig.wait(["busy"], 30.0)
+        until(lambda: all(client.chunks > 20 for client in clients), 30.0)
+    began = time.time()
+    os.kill(rank_pid(rig, 1), signal.SIGSTOP)
+    clients += [Stream(engine.port, engine.model, words(20), 60_000) for _ in range(row.turn)]
+    try:
+        rig.wait(["ready", "busy"], FOUND_S + BACK_S, generation=generation + 1)
+    except NotSeen as error:
+        return f"| {row.what} | NOT MENDED | | | {str(error)[-1500:]} |"
+    finally:
+        for client in clients:
+            client.cut()
+    back = time.time() - began
+    verdict = first_fault(rig, began)
+    if verdict is None:
+        return f"| {row.what} | no fault was told | | {back:.0f} s | |"
+    return f"| {row.what} | {verdict['data']['to']} | {at(verdict) - began:.1f} s | {back:.0f} s | {verdict['text']} |"
+
+
+def rank_pid(rig: Rig, rank: int) -> int:
+    """The core of this rank, by its title."""
+    found = {command(pid): pid for pid in family(rig.root() or 0)}
+    return found[f"VLLM::EngineCore_DP{rank}"]
+
+
+def command(pid: int) -> str:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+    return ""
 
 
 # ── healthy load ──────────────────────────────────────────────────────────────────────────────────────────────────
