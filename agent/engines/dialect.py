@@ -18,6 +18,7 @@ from agent.engines.model import (
     Request,
     Task,
     Traits,
+    number_of,
 )
 from agent.errors import AgentError, InvalidInput
 
@@ -106,10 +107,10 @@ def join(pongs: Sequence[Pong]) -> Pong:
 
 
 def aimed(request: Request, rank: str) -> Request:
-    """The same for one data-parallel rank (`1`, or `1/tp2` by one of its schedulers): without it the least loaded one
-    answers, which a rank that hangs with its work never is. vLLM (0.10 and newer) and SGLang take the header."""
-    number = rank.partition("/")[0]
-    return replace(request, headers={**request.headers, RANK_HEADER: number}) if number.isdecimal() else request
+    """The same for one data-parallel rank (`1`, or `1/tp2` by one of its schedulers): without it the ranks take turns,
+    or the least loaded one answers. vLLM (0.10 and newer) and SGLang (0.5.10 and newer) take the header."""
+    number = number_of(rank)
+    return replace(request, headers={**request.headers, RANK_HEADER: number}) if number else request
 
 
 def ask_one_token(launch: EngineLaunch, nonce: str, *, chat: bool = False) -> Request:

@@ -84,6 +84,12 @@ class EngineLaunch:
         return self.tensor_parallel * self.pipeline_parallel * self.data_parallel
 
 
+def number_of(rank: str) -> str:
+    """The data-parallel rank in a scheduler's name (`1`, or `1/tp2` for one of several of it); empty: there is none."""
+    number = rank.partition("/")[0]
+    return number if number.isdecimal() else ""
+
+
 @dataclass(frozen=True, slots=True)
 class RankReading:
     """One scheduler's figures in one scrape (vLLM's `engine` label, SGLang's `dp_rank`); None is "not exported".
@@ -117,6 +123,11 @@ class RankReading:
     steps: tuple[str, ...] = ()
 
     @property
+    def number(self) -> str:
+        """Its data-parallel rank, as a request can name it; empty where it has none."""
+        return number_of(self.rank)
+
+    @property
     def made(self) -> float | None:
         """Tokens made so far, by the counter that is nearest to the making."""
         return self.generation_tokens if self.decoded is None else self.decoded
@@ -127,6 +138,12 @@ class RankReading:
         if self.running is None and self.waiting is None:
             return None
         return (self.running or 0.0) + (self.waiting or 0.0)
+
+    @property
+    def untouched(self) -> bool:
+        """It has made no step yet: its counters stand at 0, and its gauges are exported with the first one, as by vLLM
+        with several API servers."""
+        return self.counted is None and self.prompt_tokens == 0 and not self.generation_tokens and not self.finished
 
     @property
     def work(self) -> float | None:

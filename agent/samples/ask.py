@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agent.engines.dialect import Dialect, aimed, has_token
-from agent.engines.model import EngineLaunch, Request
+from agent.engines.model import EngineLaunch, Request, number_of
 from agent.samples.model import Canary, Miss, Missed
 from agent.samples.port import Endpoint, Probe
 
@@ -18,16 +18,15 @@ async def ask_canary(
     """Ask for one token, of one data-parallel rank where it is named and can be. True only where the answer carries
     one: a status proves nothing."""
     request = dialect.canary(launch, nonce)
-    if rank and dialect.traits.aims:
-        request = aimed(request, rank)
-    answer = await probe.ask(at, request, timeout_s)
+    of = number_of(rank) if dialect.traits.aims else ""
+    answer = await probe.ask(at, aimed(request, of), timeout_s)
     if isinstance(answer, Missed):
         seconds = timeout_s if answer.kind is Miss.TIMEOUT else 0.0
-        return Canary(False, seconds, answer.why, timed_out=answer.kind is Miss.TIMEOUT)
+        return Canary(False, seconds, answer.why, timed_out=answer.kind is Miss.TIMEOUT, rank=of)
     if has_token(answer.status, answer.text):
-        return Canary(True, answer.seconds, f"one token in {answer.seconds:.2f} s")
+        return Canary(True, answer.seconds, f"one token in {answer.seconds:.2f} s", rank=of)
     why = f"{request.path} answered {answer.status} without a token"
-    return Canary(False, answer.seconds, why, status=answer.status)
+    return Canary(False, answer.seconds, why, status=answer.status, rank=of)
 
 
 async def send_all(probe: Probe, at: Endpoint, requests: Sequence[Request], last: Sequence[Request]) -> str:

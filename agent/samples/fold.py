@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from agent.clock import Instant
 from agent.engines.model import EngineReading, LogEvent, Phase, Pong, RankReading
-from agent.samples.marks import Answers, Canaries, Clients, Effort, Gauge, RankMark
-from agent.samples.model import Activity, Canary, Connections, GpuSample, Health, Miss, Missed, Sample
+from agent.samples.marks import Answers, Clients, Effort, Gauge, RankMark
+from agent.samples.model import Activity, Connections, GpuSample, Health, Miss, Missed, Sample
 
 GAUGES = frozenset(
     {"kv_usage", "used_blocks", "running", "waiting", "held", "retracted", "grammar_queue", "decode_lengths"}
@@ -188,29 +188,6 @@ def ping_of(sample: Sample, scrape_is_ping: bool) -> tuple[bool | None, float | 
     if scrape_is_ping and isinstance(sample.scrape, Missed) and sample.scrape.kind is Miss.TIMEOUT:
         return False, None
     return None, None
-
-
-# ── canaries ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def fold_canaries(before: Canaries, sample: Sample, idle: bool, progressed: bool) -> Canaries:
-    """`idle`: nothing ran when this sample was taken; `progressed`: the engine proved alive since the last one."""
-    at = sample.at
-    after = before if not progressed else replace(before, strikes=0)
-    if sample.canary is not None:
-        after = fold_answer(after, sample.canary, at)
-    if sample.canary_out and before.out is None:
-        return replace(after, out=at, asked_idle=idle)
-    return replace(after, out=before.out if sample.canary_out else None)
-
-
-def fold_answer(before: Canaries, canary: Canary, at: Instant) -> Canaries:
-    ended = replace(before, ended=at, unfit="")
-    if canary.token:
-        return replace(ended, token=at, strikes=0)
-    if canary.refused_us:
-        return replace(ended, unfit=canary.why)
-    return replace(ended, strikes=before.strikes + 1, struck=at, struck_after=canary.seconds, struck_why=canary.why)
 
 
 # ── effort ────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -102,7 +102,12 @@ class Canaries:
     unfit: str = ""
     """Why the engine would not take the question; empty when it did, or was not asked."""
     ended: Instant | None = None
-    """When the last one ended, whatever it brought."""
+    """When the last one ended, whatever it brought, `took` seconds after it was asked."""
+    took: float = 0.0
+    rank: str = ""
+    """The data-parallel rank that the last one was asked of; empty: whichever took it."""
+    aims: bool | None = None
+    """Whether the rank that is named answers and no other: None until an answer has told."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,6 +104,8 @@ class Canary:
     timed_out: bool = False
     status: int | None = None
     """HTTP status of the answer; None where there was none. 4xx says that the question was wrong, not the engine."""
+    rank: str = ""
+    """The data-parallel rank that was to answer; empty: whichever took it."""
 
     @property
     def refused_us(self) -> bool:

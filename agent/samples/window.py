@@ -10,10 +10,10 @@ from agent.clock import Instant
 from agent.container.port import ContainerView, RunState
 from agent.engines.model import EngineReading, FailureClass, LogEvent, Phase, Pong
 from agent.plan.watch import Watch
+from agent.samples.canaries import fold_canaries
 from agent.samples.fold import (
     compilers,
     fold_answers,
-    fold_canaries,
     fold_clients,
     fold_effort,
     fold_phases,
@@ -146,8 +146,11 @@ class WindowBuilder:
         effort = fold_effort(before.effort, previous, sample, idle=at_rest, progressed=progressed)
         self._note_failures(sample, progressed)
         excused = self._excuses(sample, effort)
-        proved = progressed or effort.spoke is sample.at or excused or self._loads(sample, effort)
-        canaries = fold_canaries(before.canaries, sample, idle=is_idle(sample, work), progressed=proved)
+        loads = self._loads(sample, effort)
+        proved = progressed or effort.spoke is sample.at
+        canaries = fold_canaries(
+            before.canaries, sample, ranks, idle=is_idle(sample, work), proved=proved, excused=excused or loads
+        )
         return Marks(
             ranks=ranks,
             clients=fold_clients(before.clients, sample, ranks, canaries.token, self._watch.standing.value),

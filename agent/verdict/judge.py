@@ -18,6 +18,7 @@ from agent.verdict import (
     stalled,
     stalled_blind,
     stalled_idle,
+    stalled_rank,
     startup,
     unadmitted,
     unobservable,
@@ -44,8 +45,10 @@ RULES: tuple[Rule, ...] = (
     unadmitted.judge,
     stalled.judge,
     stalled_blind.judge,
+    stalled_rank.judge,
     stalled_idle.judge,
     zombie.outnumbered,
+    stalled_rank.ask,
 )
 
 

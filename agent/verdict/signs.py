@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from agent.clock import Instant
+from agent.engines.model import number_of
 from agent.samples.model import Activity
 from agent.verdict import cards
 from agent.verdict.case import Case
@@ -33,9 +34,15 @@ def second_signs(case: Case, since: Instant) -> tuple[str, ...]:
 
 def canary(case: Case, since: Instant) -> str:
     canaries = case.marks.canaries
-    if not case.struck_since(since):
+    if not case.struck_since(since) or of_another(case):
         return ""
     return f"a canary got no token in {canaries.struck_after:.0f} s ({canaries.struck_why})"
+
+
+def of_another(case: Case) -> bool:
+    """It was asked of another rank than the silent one."""
+    canaries, silent = case.marks.canaries, case.silent
+    return bool(canaries.aims and canaries.rank and silent and number_of(silent[0]) not in ("", canaries.rank))
 
 
 def ping(case: Case, since: Instant) -> str:

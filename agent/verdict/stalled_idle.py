@@ -6,6 +6,7 @@ from agent.quantity import counted
 from agent.verdict.case import Case
 from agent.verdict.kinds import Kind
 from agent.verdict.model import Judged, Remedy, Verdict
+from agent.verdict.ranks import quietest, resting, several, tells
 
 STRIKES = 2
 
@@ -23,6 +24,8 @@ def judge(case: Case) -> Verdict | None:
     alive, canaries = case.alive, case.marks.canaries
     if not idle(case) or alive is None or case.compiling:
         return None
+    if tells(case):  # each of its ranks is asked for itself
+        return None
     if canaries.strikes and canaries.asked_idle and case.struck_since(alive):
         return struck(case)
     if case.may_ask and case.now - alive >= ask_after(case):
@@ -31,14 +34,24 @@ def judge(case: Case) -> Verdict | None:
             f"idle; asks for one token, since nothing has shown for {case.now - alive:.0f} s that it lives",
             wants_canary=True,
             canary_timeout_s=case.watch.canary_idle_timeout.value,
+            canary_rank=whom(case),
         )
     return None
+
+
+def whom(case: Case) -> str:
+    """The rank to ask, where a question may name one: the quietest. Its answer also tells whether it was its own."""
+    if not several(case) or case.marks.canaries.aims is False:
+        return ""
+    return quietest(case)[0]
 
 
 def idle(case: Case) -> bool:
     """Nothing runs by the engine's own word or, without one, nobody is connected."""
     if case.blind:
         return case.clients == 0
+    if case.work is None:
+        return resting(tuple(case.marks.ranks.values()))
     return case.work == 0 or (case.marks.canaries.asked_idle and bool(case.marks.canaries.strikes))
 
 
@@ -51,6 +64,7 @@ def struck(case: Case) -> Verdict:
             f"an idle engine gave no token in {canaries.struck_after:.0f} s{waiting}; asks once more",
             kind=Kind.IDLE,
             wants_canary=case.may_ask,
+            canary_rank=whom(case),
             canary_timeout_s=case.watch.canary_idle_timeout.value,
             evidence=(canaries.struck_why,),
         )

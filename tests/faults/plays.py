@@ -11,6 +11,8 @@ import signal
 import time
 from collections.abc import Callable
 
+from tests.e2e import traffic
+from tests.e2e.rig import wait_for
 from tests.faults.stage import Found, Left, On, Play
 
 STALL = 5 + 2 + 4
@@ -203,6 +205,19 @@ def one_core_is_stopped(on: On) -> None:
     on.now()
 
 
+def idle_core_is_stopped_beside_a_busy_one(on: On) -> None:
+    """After each rank was asked for its token once, so that it is known that they can be asked apart."""
+    wait_for(lambda: min(tokens_by_rank(on)) > 0, "each rank was asked for a token")
+    on.client(2, rank="0")
+    on.signal("EngineCore", signal.SIGSTOP, at=1)
+    on.now()
+
+
+def tokens_by_rank(on: On) -> list[float]:
+    lines = traffic.get(on.port, "/metrics")[1].splitlines()
+    return [float(line.split()[-1]) for line in lines if line.startswith("vllm:generation_tokens_total{")]
+
+
 def card_falls_off_the_bus(on: On) -> None:
     on.client()
     on.cards.xid(on.card, 79)
@@ -338,6 +353,8 @@ PLAYS: list[Play] = [
     Play("F36", "one of two cores is killed", one_core_is_killed, Found("dead", "exit", 8), flags=("-dp", "2")),
     Play("F36b", "one of two cores is stopped", one_core_is_stopped, Found("stalled", "busy", STALL + 6),
          flags=("-dp", "2"), long=True),
+    Play("F36c", "one of two cores hangs while idle, beside a busy one", idle_core_is_stopped_beside_a_busy_one,
+         Found("stalled", "idle", 15, says="rank 1 shows no request"), flags=("-dp", "2"), windows={"canary_idle": 4}),
     Play("F18", "Xid 79: the card is off the bus", card_falls_off_the_bus,
          Found("quarantined", "xid", 6, "quarantined", restarts=0), card=True),
     Play("F20", "Xid 119: the GSP does not answer", gsp_times_out,

@@ -16,6 +16,7 @@ from agent.engines.registry import dialect_of
 from agent.plan.model import Claim
 from agent.plan.watch import Watch
 from agent.plan.windows import derive
+from agent.samples.fold import GAUGES
 from agent.samples.model import (
     Activity,
     Canary,
@@ -68,6 +69,13 @@ class Rank:
     flops: float | None = None
     extra: dict[str, float] = field(default_factory=dict)
     steps: tuple[str, ...] = ()
+    gauges: bool = True
+    """False: none is exported before its first step, as by vLLM with several API servers."""
+
+    @classmethod
+    def untouched(cls) -> Rank:
+        """One that has made no step."""
+        return cls(prompt=0.0, generated=0.0, finished=0.0, gauges=False)
 
     def reading(self, name: str) -> RankReading:
         progress = {
@@ -81,11 +89,13 @@ class Rank:
         }
         if self.flops is not None:
             progress["flops"] = self.flops
+        if not self.gauges:
+            progress = {name: value for name, value in progress.items() if name not in GAUGES}
         return RankReading(
             rank=name,
-            running=self.running,
-            waiting=self.waiting,
-            kv_usage=self.kv,
+            running=self.running if self.gauges else None,
+            waiting=self.waiting if self.gauges else None,
+            kv_usage=self.kv if self.gauges else None,
             prompt_tokens=self.prompt,
             generation_tokens=self.generated,
             finished=self.finished,
@@ -137,7 +147,7 @@ class World:
     canary: Callable[[float], float | str | None] = lambda _: 0.2
     """Seconds until a token for a canary asked at that time; None: never; text: the engine's refusal (HTTP 4xx)."""
     aimed: Callable[[str, float], float | str | None] | None = None
-    """The same for a canary that one rank is to answer."""
+    """The same for a canary that one rank is to answer, as the plan's engine takes the header; the rank by its name."""
     on_token: Callable[[], None] = lambda: None
     """What a canary's step does to the gauges."""
     cpu: float = 0.0
@@ -256,7 +266,8 @@ class Canaries:
 
     def __init__(self, watch: Watch) -> None:
         self.watch = watch
-        self.pending: tuple[float, float | str | None, float] | None = None
+        self.pending: tuple[float, float | str | None, float, str] | None = None
+        """Asked when, answered how, its time-out, of which rank."""
         self.asked: list[float] = []
 
     @property
@@ -266,22 +277,22 @@ class Canaries:
     def ask(self, world: World, at: float, timeout: float | None, rank: str = "") -> None:
         self.asked.append(at)
         takes = world.aimed(rank, at) if rank and world.aimed is not None else world.canary(at)
-        self.pending = (at, takes, timeout or self.watch.canary_timeout.value)
+        self.pending = (at, takes, timeout or self.watch.canary_timeout.value, rank)
 
     def ended(self, world: World, at: float) -> Canary | None:
         if self.pending is None:
             return None
-        asked, takes, timeout = self.pending
+        asked, takes, timeout, rank = self.pending
         if isinstance(takes, str):
             self.pending = None
-            return Canary(False, 0.1, takes, status=404)
+            return Canary(False, 0.1, takes, status=404, rank=rank)
         if takes is not None and takes <= timeout and at >= asked + takes:
             self.pending = None
             world.on_token()
-            return Canary(True, takes, "one token", status=200)
+            return Canary(True, takes, "one token", status=200, rank=rank)
         if at >= asked + timeout:
             self.pending = None
-            return Canary(False, timeout, "no answer", timed_out=True)
+            return Canary(False, timeout, "no answer", timed_out=True, rank=rank)
         return None
 
 

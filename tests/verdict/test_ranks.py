@@ -1,0 +1,218 @@
+"""Data-parallel ranks with nothing to do: each is asked by its number, and one that hung while idle is found.
+
+As seen on vLLM 0.32 with two ranks: the front end gives requests to the ranks in turn; a core that hangs while idle
+takes its share and shows none of it, its gauges stay at 0; a request that names a rank goes to that rank alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from agent.samples.marks import Canaries
+from agent.samples.model import Window
+from agent.verdict import signs
+from agent.verdict.case import Case
+from agent.verdict.model import Judged, Remedy
+from tests.verdict import scenarios as s
+from tests.verdict.rows import Loud, must_fire
+from tests.verdict.series import PP4, Rank, Script, Series, Tick, World, faults, pp4_watch, timeline
+
+STEP_S = 10.0
+IDLE_ASK_S = 300.0
+TWO_STRIKES_S = 60.0
+SOON_S = 3 * STEP_S
+"""A look late, for the ask and each of two answers."""
+
+
+@dataclass
+class Balancer:
+    """Gives what names no rank to the ranks in turn; notes who was asked for."""
+
+    world: World
+    hung: frozenset[str] = frozenset()
+    takes_names: bool = True
+    refuses_names: bool = False
+    turn: int = 0
+
+    def __post_init__(self) -> None:
+        self.asked: list[tuple[float, str]] = []
+        self.world.canary = lambda at: self.ask("", at)
+        self.world.aimed = self.ask
+
+    def ask(self, name: str, at: float) -> float | str | None:
+        self.asked.append((at, name))
+        if name and self.refuses_names:
+            return f"data_parallel_rank {name} is out of range"
+        if not name or not self.takes_names:
+            self.turn += 1
+            name = str(self.turn % len(self.world.ranks))
+        if name in self.hung:
+            return None
+        rank = self.world.ranks[int(name)]
+        rank.prompt, rank.generated, rank.finished = rank.prompt + 10, rank.generated + 1, rank.finished + 1
+        rank.gauges = True
+        return 0.2
+
+
+def life(*, ranks: int = 2, busy_from: float | None = None, hangs: float | None = None, clients: int = 0,
+         **how: Any) -> Any:  # fmt: skip
+    """Idle; from `busy_from` on rank 0 decodes; from `hangs` on the last rank never answers. `clients` more than those
+    that are served are connected from then on. `balancers` of the script are for looking at."""
+    balancers: list[Balancer] = []
+
+    def script(world: World, at: float) -> None:
+        if not balancers:
+            balancers.append(Balancer(world, **how))
+        if busy_from is not None and at >= busy_from:
+            s.decode(world, at)
+        else:
+            world.idle()
+        if hangs is not None and at >= hangs:
+            balancers[0].hung = frozenset({str(ranks - 1)})
+            world.clients = int(world.clients or 0) + clients if busy_from is not None else clients
+
+    script.balancers = balancers  # type: ignore[attr-defined]
+    return script
+
+
+def of(ranks: int, kind: Callable[[], Rank] = Rank) -> dict[str, Any]:
+    return {"world": lambda: World(ranks=[kind() for _ in range(ranks)])}
+
+
+def play(script: Script, seconds: float, ranks: int = 2, **how: Any) -> list[Tick]:
+    return Series(script, seconds, **of(ranks), **how).play()
+
+
+def window(ticks: list[Tick]) -> Window:
+    return ticks[-1].window
+
+
+LOUD = [
+    Loud("all idle, one of two hangs", life(hangs=700.0), IDLE_ASK_S + TWO_STRIKES_S + SOON_S, Judged.STALLED,
+         kind="idle", fault=700.0, how=of(2)),
+    Loud("all idle, one of eight hangs", life(ranks=8, hangs=700.0), IDLE_ASK_S + TWO_STRIKES_S + 8 * STEP_S + SOON_S,
+         Judged.STALLED, kind="idle", fault=700.0, how=of(8)),
+    Loud("hung before the agent came", life(hangs=0.0), 2 * IDLE_ASK_S + TWO_STRIKES_S + SOON_S, Judged.STALLED,
+         kind="idle", fault=0.0, how={**of(2), "ready_since": 0.0}),
+    Loud("hung before its first step", life(hangs=0.0), 2 * IDLE_ASK_S + TWO_STRIKES_S + SOON_S, Judged.STALLED,
+         kind="idle", fault=0.0, how={**of(2, Rank.untouched), "ready_since": 0.0}),
+    Loud("the only rank hung before its first step", life(ranks=1, hangs=0.0), IDLE_ASK_S + TWO_STRIKES_S + SOON_S,
+         Judged.STALLED, kind="idle", fault=0.0, how={**of(1, Rank.untouched), "ready_since": 0.0}),
+    Loud("idle beside a busy one, hangs", life(busy_from=650.0, hangs=700.0), IDLE_ASK_S + TWO_STRIKES_S + SOON_S,
+         Judged.STALLED, kind="idle", fault=700.0, how=of(2)),
+    Loud("its clients wait beside a busy one", life(busy_from=650.0, hangs=700.0, clients=3),
+         180 + TWO_STRIKES_S + SOON_S, Judged.STALLED, kind="idle", fault=700.0, how=of(2)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", LOUD, ids=lambda case: case.row)
+def test_a_rank_that_hung_while_idle_is_found(case: Loud) -> None:
+    must_fire(case)
+
+
+def test_the_sentence_names_the_rank_and_what_the_others_do() -> None:
+    """A person on call sees at once that it is one of several."""
+    ticks = play(life(busy_from=650.0, hangs=700.0), 1100)
+    told = next(tick.verdict for tick in ticks if tick.verdict.state is Judged.STALLED)
+    assert told.why == "rank 1 shows no request, and 2 canaries in a row got no token of it, while the others work"
+    assert told.remedy is Remedy.RESTART
+    suspect = next(tick.verdict for tick in ticks if tick.verdict.state is Judged.SUSPECT)
+    assert suspect.canary_rank == "1"
+
+
+@pytest.mark.parametrize("ranks", [2, 8])
+@pytest.mark.parametrize("busy_from", [None, 650.0])
+@pytest.mark.parametrize("kind", [Rank, Rank.untouched], ids=["used", "untouched"])
+def test_healthy_ranks_are_asked_each_in_its_turn_and_not_more_often(
+    ranks: int, busy_from: float | None, kind: Callable[[], Rank]
+) -> None:
+    """Hours of it: no suspicion, and a rank that was asked is left in peace for as long again."""
+    script = life(ranks=ranks, busy_from=busy_from)
+    ticks = Series(script, 7200, **of(ranks, kind)).play()
+    assert {tick.verdict.state for tick in ticks} <= {Judged.READY, Judged.BUSY}, timeline(ticks)
+    asked = script.balancers[0].asked
+    for number in range(ranks):
+        times = [at for at, name in asked if name == str(number)]
+        assert all(later - at >= IDLE_ASK_S for at, later in pairwise(times))
+        if busy_from is None or number:
+            assert len(times) >= 7200 / (IDLE_ASK_S + ranks * STEP_S + 2 * STEP_S) - 2
+    if busy_from is not None:
+        assert [at for at, name in asked if name == "0" and at > busy_from] == []
+
+
+@pytest.mark.parametrize("hangs", [None, 700.0])
+def test_a_version_that_does_not_know_the_header_is_asked_as_one(hangs: float | None) -> None:
+    """Whose token came is told by the counters: then nothing is concluded of a single rank, and nobody is asked twice
+    as often."""
+    script = life(busy_from=650.0, hangs=hangs, takes_names=False)
+    ticks = play(script, 3600)
+    assert not faults(ticks), timeline(ticks)
+    assert window(ticks).marks.canaries.aims is False
+    assert len([at for at, _ in script.balancers[0].asked if at > 660.0]) == 0
+
+
+def test_a_version_that_refuses_the_number_is_asked_without_it() -> None:
+    """Ranks that are numbered otherwise (a node of several hosts): the canary is not lost for the engine."""
+    script = life(refuses_names=True)
+    ticks = play(script, 1800)
+    assert {tick.verdict.state for tick in ticks} == {Judged.READY}
+    assert all("canary" not in tick.verdict.blind for tick in ticks)
+    assert window(ticks).marks.canaries.token is not None
+    assert [name for _, name in script.balancers[0].asked[1:]] == [""] * (len(script.balancers[0].asked) - 1)
+
+
+def test_beside_a_busy_rank_nobody_is_asked_before_a_name_was_seen_to_count() -> None:
+    """An unknown version would put the canary behind a prefill of the busy rank and take that for a hang."""
+    script = life(busy_from=0.0, hangs=0.0)
+    ticks = play(script, 3600)
+    assert not faults(ticks), timeline(ticks)
+    assert script.balancers[0].asked == []
+
+
+@pytest.mark.parametrize(
+    ("rank", "aims", "is_sign"), [("1", True, False), ("0", True, True), ("", None, True), ("1", None, True)]
+)
+def test_a_strike_of_one_rank_is_no_sign_against_another(rank: str, aims: bool | None, is_sign: bool) -> None:
+    """Rank 0 is silent in a prefill while rank 1 gives no token: only what rank 0 was asked for speaks against it."""
+
+    def script(world: World, at: float) -> None:
+        world.work()
+        world.clients = world.rank.running = 1
+
+    seen = window(play(script, 600))
+    struck = Canaries(strikes=1, struck=seen.now, struck_after=30.0, struck_why="no answer", rank=rank, aims=aims)
+    case = Case(replace(seen, marks=replace(seen.marks, canaries=struck)), pp4_watch(), PP4)
+    assert case.silent is not None
+    assert bool(signs.canary(case, case.quiet_since(case.silent[1]))) is is_sign
+
+
+def test_a_request_that_comes_before_the_canary_is_no_hang() -> None:
+    """The rank was idle when it was asked, and a prefill of 400 s was there first: its arrival clears the strike."""
+    idle = life(busy_from=650.0)
+
+    def script(world: World, at: float) -> None:
+        idle(world, at)
+        balancer, rank = idle.balancers[0], world.ranks[1]
+        asked = [when for when, name in balancer.asked if name == "1" and when > 650.0]
+        arrived = asked[0] if asked else at
+        prefills = arrived < at <= arrived + 400
+        rank.running, rank.kv = int(prefills), 0.001 * (at - arrived) if prefills else 0.0
+        balancer.hung = frozenset({"1"} if 650 <= at <= arrived + 400 else ())
+
+    ticks = play(script, 2400)
+    assert any(tick.window.marks.canaries.struck for tick in ticks), "no canary waited behind the prefill"
+    assert not faults(ticks), timeline(ticks)
+
+
+def test_without_chunks_a_rank_is_waited_for_as_long_as_a_prefill_takes() -> None:
+    """Ranks that share a step answer after the others' step, which is a whole prompt there."""
+    engine = replace(PP4, chunk_tokens=None, chunked=False)
+    ticks = play(life(busy_from=650.0), 1800, engine=engine, watch=pp4_watch())
+    asks = [tick.verdict for tick in ticks if tick.verdict.wants_canary and tick.at > 660]
+    assert asks
+    assert {ask.canary_timeout_s for ask in asks} == {pp4_watch().canary_timeout.value}
