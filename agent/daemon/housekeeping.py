@@ -12,7 +12,8 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 from agent.clock import Instant
 from agent.daemon.assemble import Daemon
-from agent.daemon.rounds import LATE_S, Rounds, trigger_of
+from agent.daemon.nightly import trigger_of
+from agent.daemon.rounds import LATE_S, Rounds
 from agent.errors import AgentError
 from agent.incident.shelf import tidy
 

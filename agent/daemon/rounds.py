@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, datetime
 from typing import Any
 
 import structlog
-from apscheduler.triggers.cron import CronTrigger
 
 from agent.action.record import State, Supervision
 from agent.daemon.drill import Drills
 from agent.daemon.fleet import Fleet
+from agent.daemon.nightly import trigger_of
 from agent.daemon.verification import Verifier, VerifyTerms
 from agent.errors import AgentError
 from agent.metrics.board import Board
 from agent.quantity import counted
-from agent.settings.model import Settings, zone
+from agent.settings.model import Settings
 
 log = structlog.get_logger()
 SCHEDULE = "schedule"
@@ -34,29 +34,6 @@ MOVING = frozenset(
 )
 LATE_S = 3600
 """A round that comes later than this (the host slept) is left out: its night is over."""
-
-
-class Nightly(CronTrigger):  # type: ignore[misc]  # APScheduler 3 has no types
-    """A cron expression that names its hours falls due once in the night in which the clock is set back, as with cron:
-    the hour that comes again is left out."""
-
-    def get_next_fire_time(self, previous: datetime | None, now: datetime) -> datetime | None:
-        found: datetime | None = super().get_next_fire_time(previous, now)
-        if found is not None and found.fold and not self._every_hour:
-            after = (found.astimezone(UTC) + timedelta(microseconds=1)).astimezone(found.tzinfo)
-            return self.get_next_fire_time(found, after)
-        return found
-
-    @property
-    def _every_hour(self) -> bool:
-        return any(field.name == "hour" and str(field).startswith("*") for field in self.fields)
-
-
-def trigger_of(cron: str, name: str) -> Nightly:
-    """`name` of the time zone."""
-    where: tzinfo = zone(name)
-    made: Nightly = Nightly.from_crontab(cron, timezone=where)
-    return made
 
 
 def next_round(settings: Settings, wall: float) -> float | None:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from apscheduler.triggers.cron import CronTrigger
-
-from agent.settings.model import Maintenance, zone
+from agent.daemon.nightly import Nightly, trigger_of
+from agent.settings.model import Maintenance
 
 
 class Windows:
-    """The site's windows. Without any it is always time."""
+    """The site's windows. Without any it is always time.
+
+    One that names its hours opens once a day, and stays open for its length as time passes, also where the clocks jump.
+    """
 
     def __init__(self, site: Maintenance) -> None:
-        self._zone = zone(site.timezone)
         self._length = timedelta(seconds=site.length_s)
-        self._opens = [CronTrigger.from_crontab(text, timezone=self._zone) for text in site.windows]
+        self._opens = [trigger_of(text, site.timezone) for text in site.windows]
 
     @property
     def any(self) -> bool:
@@ -38,7 +39,7 @@ class Windows:
         first = min(following, key=datetime.timestamp)
         return f"the next maintenance window opens {first.isoformat(sep=' ', timespec='minutes')}"
 
-    def _began(self, trigger: CronTrigger, now: datetime) -> datetime | None:
+    def _began(self, trigger: Nightly, now: datetime) -> datetime | None:
         """The first opening within the last length of a window, where it is not after now.
 
         In UTC: Python reckons with the hands of the clock where both times are of one zone, and they jump twice a year.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -15,7 +15,7 @@ from agent.action.operation import Operation
 from agent.action.record import Reason, State, Supervision, Takedown
 from agent.daemon.drill import Drills
 from agent.daemon.fleet import Fleet
-from agent.daemon.rounds import Rounds, crowded, moving, next_round, shared, trigger_of, unused
+from agent.daemon.rounds import Rounds, crowded, moving, next_round, shared, unused
 from agent.daemon.verification import NotVerifiable, Verifier
 from agent.metrics.board import Board
 from agent.settings.model import Settings
@@ -25,40 +25,6 @@ IDLE: dict[str, Any] = {"requests_running": 0, "client_connections": 0}
 
 
 # ── when ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def falls_due(cron: str, day: str, hours: int = 24) -> list[str]:
-    """UTC times of the day after this noon in Berlin."""
-    trigger, now = trigger_of(cron, "Europe/Berlin"), datetime.fromisoformat(f"{day}T11:00:00+00:00")
-    found: list[str] = []
-    end, before = now + timedelta(hours=hours), None
-    while (at := trigger.get_next_fire_time(before, now)) is not None and at < end:
-        found.append(f"{at.astimezone(UTC):%H:%M}")
-        before, now = at, at.astimezone(UTC) + timedelta(microseconds=1)
-    return found
-
-
-@pytest.mark.parametrize(
-    ("cron", "day", "expect"),
-    [
-        ("30 2 * * *", "2026-06-01", ["00:30"]),
-        ("30 2 * * *", "2026-03-28", ["01:30"]),
-        ("30 2 * * *", "2026-10-24", ["00:30"]),
-        ("0 3 * * *", "2026-03-28", ["01:00"]),
-        ("0 3 * * *", "2026-10-24", ["02:00"]),
-        ("0,30 1-3 * * sun", "2026-10-24", ["23:00", "23:30", "00:00", "00:30", "02:00", "02:30"]),
-    ],
-    ids=["any night", "the hour that is left out", "the hour that comes twice", "after it, in spring",
-         "after it, in autumn", "several"],
-)  # fmt: skip
-def test_a_named_hour_falls_due_once_a_night(cron: str, day: str, expect: list[str]) -> None:
-    """As with cron, whatever the clocks are set to."""
-    assert falls_due(cron, day) == expect
-
-
-def test_every_hour_is_every_hour() -> None:
-    """Also the one that comes twice."""
-    assert len(falls_due("0 * * * *", "2026-10-24")) == len(falls_due("0 * * * *", "2026-06-01"))
 
 
 def test_the_next_round_is_known_and_none_where_none_is_wanted() -> None:
