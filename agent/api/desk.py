@@ -73,8 +73,8 @@ class Desk(Protocol):
         """Make a fault for real on an expendable deployment."""
         ...
 
-    async def verification(self, slug: str) -> Mapping[str, Any]:
-        """The last report of a deployment."""
+    async def verification(self, slug: str, full: bool) -> Mapping[str, Any]:
+        """The last report of a deployment, or the last of all points with all repeats."""
         ...
 
     async def cancel(self, operation_id: str, by: Caller) -> Operation:

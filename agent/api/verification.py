@@ -6,9 +6,9 @@ from aiohttp import web
 from pydantic import Field
 
 from agent.api import answers
-from agent.api.endpoint import Endpoints, Promise, body_of, reply
+from agent.api.endpoint import Endpoints, Promise, body_of, query_of, reply
 from agent.api.routes import CALLER, DESK, accepted
-from agent.api.shapes import Body
+from agent.api.shapes import Body, Query
 
 verification = Endpoints()
 
@@ -18,6 +18,12 @@ class VerifyBody(Body):
 
     quick: bool = False
     points: list[str] = Field(default_factory=list, max_length=50)
+
+
+class ReportQuery(Query):
+    """`full=1`: the last that was made of all points with all repeats."""
+
+    full: bool = False
 
 
 class CancelBody(Body):
@@ -37,10 +43,14 @@ async def verify(request: web.Request) -> web.Response:
     return accepted(operation)
 
 
-@verification.add("GET", "/v1/deployments/{slug}/verification", Promise({200: answers.Stored}, fails=(404,)))
+@verification.add(
+    "GET",
+    "/v1/deployments/{slug}/verification",
+    Promise({200: answers.Stored}, query=ReportQuery, fails=(404, 422)),
+)
 async def last(request: web.Request) -> web.Response:
-    """The last report of a deployment."""
-    found = await request.app[DESK].verification(request.match_info["slug"])
+    """The last report of a deployment; `earlier` has what is known of points that it did not measure."""
+    found = await request.app[DESK].verification(request.match_info["slug"], query_of(request, ReportQuery).full)
     return reply(answers.Stored.model_validate(dict(found)))
 
 

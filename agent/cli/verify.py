@@ -17,17 +17,20 @@ if TYPE_CHECKING:
 
 POLL_S = 5
 LOW = 0.9
+HEAD = ("POINT", "METRIC", "MEASURED", "SPREAD", "CLAIMED", "RATIO")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("slug", metavar="SLUG", help="the deployment")
-    parser.add_argument(
-        "--quick", action="store_true", help="one repeat, and nothing beyond 32,768 tokens or 8 requests"
-    )
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--quick", action="store_true", help="one repeat, and nothing beyond 32,768 tokens or 8 requests")
+    how.add_argument("--full", action="store_true", help="all repeats of all points, as without --quick; see --last")
     parser.add_argument(
         "--points", action="append", default=[], metavar="WORD", help="only points whose name has this word"
     )
-    parser.add_argument("--last", action="store_true", help="show the last report, measure nothing")
+    parser.add_argument(
+        "--last", action="store_true", help="show the last report (with --full the last full one), measure nothing"
+    )
 
 
 def run(arguments: Namespace) -> int:
@@ -36,7 +39,7 @@ def run(arguments: Namespace) -> int:
     if not arguments.last:
         body = {"quick": arguments.quick, "points": arguments.points}
         follow(arguments, client, *begin(client, path, body))
-    report = client.get(f"{path}/verification")
+    report = client.get(f"{path}/verification{'?full=1' if arguments.last and arguments.full else ''}")
     if arguments.json:
         print_json(report)
     else:
@@ -99,11 +102,11 @@ def cancel(client: Client, operation: dict[str, Any]) -> str:
 
 
 def text_of(report: dict[str, Any], colours: bool) -> str:
-    """Measured | claimed | ratio, and what was left out."""
+    """Measured | claimed | ratio, what was left out, and what is known of other points from earlier reports."""
     from agent.verify.plausible import limits_text
 
     rows = [cells(row, colours) for row in report["rows"]]
-    lines = [table(rows, ("POINT", "METRIC", "MEASURED", "SPREAD", "CLAIMED", "RATIO"), colours)]
+    lines = [table(rows, HEAD, colours)]
     lines += [f"left out   {one['point']}: {one['why']}" for one in report["left_out"]]
     unwatched = [one["name"] for one in report["points"] if not one.get("watched", True) and not one["dropped"]]
     if unwatched:
@@ -112,8 +115,20 @@ def text_of(report: dict[str, Any], colours: bool) -> str:
         )
     if (limits := report.get("limits")) is not None:  # a report of an earlier version has none
         lines.append(f"limits     {limits_text(limits)}")
-    lines.append(f"measured {report['at']}, plan {report['plan_id']}")
+    lines.append(f"measured {origin(report)}, plan {report['plan_id']}")
+    # reports of earlier versions have neither
+    if last := report.get("earlier"):
+        lines += ["", "earlier, on the same plan, and not measured since:"]
+        lines.append(table([(*cells(row, colours), origin(row)) for row in last], (*HEAD, "WHEN"), colours))
+    if report.get("last_full") not in (None, report["at"]):
+        lines.append(f"in full  {report['last_full']}: agentctl verify {report['slug']} --last --full")
     return "\n".join(lines)
+
+
+def origin(measured: dict[str, Any]) -> str:
+    """When, for whom and how it was measured, of a report or a row."""
+    how = " in short" if measured.get("quick") else ""
+    return f"{measured['at']}{how}" + (f" for {measured['by']}" if measured.get("by") else "")
 
 
 def cells(row: dict[str, Any], colours: bool) -> tuple[str, ...]:

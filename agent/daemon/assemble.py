@@ -165,7 +165,7 @@ class Snapshots:
         self._totals = Totals()
         self._trails = Trails()
         self.ratios: Callable[[], Mapping[tuple[str, str], float]] = dict
-        """(slug, point) → measured ÷ claimed, of the last verifications and of traffic now."""
+        """(slug, point) → measured ÷ claimed, as last verified and of traffic now."""
         self.comparable: Callable[[], Mapping[str, bool]] = dict
         """Slug → whether its claims are known to be of cards like those here."""
         self.verified: Callable[[str], float | None] = lambda _: None

@@ -248,8 +248,8 @@ class DaemonDesk:
         await self._audit("drill", slug, by, {"kind": drill.value, "operation": operation.id})
         return operation
 
-    async def verification(self, slug: str) -> Mapping[str, Any]:
-        return await self._to.verifier.report(slug)
+    async def verification(self, slug: str, full: bool) -> Mapping[str, Any]:
+        return await self._to.verifier.report(slug, full=full)
 
     async def cancel(self, operation_id: str, by: Caller) -> Operation:
         drills, verifier = self._to.drills, self._to.verifier

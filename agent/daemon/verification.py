@@ -21,13 +21,11 @@ from agent.daemon.loop import Loop
 from agent.daemon.verifyreport import (
     Method,
     ratios_of,
-    read_report,
-    read_reports,
     report_of,
     sentence,
     verified_of,
-    write_report,
 )
+from agent.daemon.verifyshelf import keep_report, last_report, read_reports
 from agent.engines.registry import dialect_of
 from agent.errors import NotFound, Refused
 from agent.metrics.board import Verified
@@ -108,7 +106,7 @@ class Job:
 
 
 class Verifier:
-    """Runs them, keeps the last report of each deployment, and knows their ratios for the export."""
+    """Runs them, keeps the last reports of each deployment, and knows their ratios for the export."""
 
     def __init__(self, means: Means) -> None:
         self._with = means
@@ -126,7 +124,7 @@ class Verifier:
 
     @property
     def ratios(self) -> dict[tuple[str, str], float]:
-        """(slug, point and metric) → measured ÷ claimed, of the last report on the plan that is deployed."""
+        """(slug, point and metric) → measured ÷ claimed, each as last measured on the plan that is deployed."""
         boards = self._with.fleet.boards
         return {
             (slug, name): ratio
@@ -195,7 +193,8 @@ class Verifier:
         if not points:
             why = "; ".join(f"{one.name}: {one.why}" for one in left[:TOLD_POINTS]) or "its recipe claims nothing"
             raise NotVerifiable(slug=slug, why=f"no point can be measured: {why}")
-        method = Method(secrets.token_hex(8), QUICK_REPEATS if terms.quick else REPEATS, terms.quick)
+        repeats = QUICK_REPEATS if terms.quick else REPEATS
+        method = Method(secrets.token_hex(8), repeats, terms.quick, terms.only, operation.by)
         return Job(operation, loop, loop.record.generation, loop.plan, endpoint, points, left, method)
 
     @property
@@ -229,12 +228,12 @@ class Verifier:
             raise NotFound(what="operation", name=operation_id, why="it is too long ago")
         return found
 
-    async def report(self, slug: str) -> Mapping[str, Any]:
-        """The last one of a deployment."""
-        path = self._with.folder / f"{slug}.json"
-        found = await asyncio.to_thread(read_report, path)
+    async def report(self, slug: str, *, full: bool = False) -> Mapping[str, Any]:
+        """The last one of a deployment, or the last that was made in full."""
+        found = await asyncio.to_thread(last_report, self._with.folder, slug, full=full)
         if found is None:
-            raise NotFound(what="verification", name=slug, why=f"none was made: agentctl verify {slug}")
+            none = "none was made in full" if full else "none was made"
+            raise NotFound(what="verification", name=slug, why=f"{none}: agentctl verify {slug}")
         return found
 
     async def _run(self, job: Job, work: asyncio.Task[Report | str], teller: Teller) -> None:
@@ -288,14 +287,14 @@ class Verifier:
 
     async def _kept(self, job: Job, report: Report) -> Operation:
         """Write the report down; what cannot be kept was not made."""
-        kept = await attempt(job.name, asyncio.to_thread(write_report, self._with.folder, report))
+        kept = await attempt(job.name, asyncio.to_thread(keep_report, self._with.folder, report))
         if isinstance(kept, str):
             return fail(job.operation, kept, self._now())
-        self._note(report)
-        event = Event(self._now(), job.operation.slug, "verify", sentence(report), {"operation": job.operation.id})
+        self._note(kept)
+        event = Event(self._now(), job.operation.slug, "verify", sentence(kept), {"operation": job.operation.id})
         stored = await attempt(job.name, self._with.store.add_event(event))
         self._with.fleet.told(event if isinstance(stored, str) else stored)
-        return replace(end(job.operation, self._now()), progress={"text": sentence(report), "ratio": 1.0})
+        return replace(end(job.operation, self._now()), progress={"text": sentence(kept), "ratio": 1.0})
 
     def _bench(self, job: Job, limits: Limits, teller: Teller) -> Bench:
         assert job.plan.engine is not None  # noqa: S101 - start() has looked

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from agent.clock import timestamp
-from agent.errors import AgentError
 from agent.metrics.board import Verified
 from agent.plan.model import Plan
 from agent.quantity import counted
@@ -20,23 +16,24 @@ from agent.verify.ask import completion
 from agent.verify.compare import Measured, left_json, row_json, rows_of
 from agent.verify.measure import WARM_TOKENS, WARM_UPS
 from agent.verify.plausible import Limits, limits_json
-from agent.verify.points import LeftOut
+from agent.verify.points import MOST_POINTS, LeftOut
 
-
-class NotKept(AgentError):
-    """It was measured, and the report has no place."""
-
-    code = "measure.not_kept"
-    message = "its report cannot be written: {why}"
+MOST_EARLIER = 3 * MOST_POINTS
+"""Rows of earlier reports that a report takes along, the newest first: of all figures of a night's points."""
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """How it was measured: `seed` makes the same prompts again (`agent.verify.prompt`)."""
+    """How it was measured: `seed` makes the same prompts again (`agent.verify.prompt`).
+
+    `only`: words that the points' names were chosen by; `by`: who asked.
+    """
 
     seed: str
     repeats: int
     quick: bool
+    only: tuple[str, ...] = ()
+    by: str = ""
 
 
 def report_of(
@@ -47,10 +44,12 @@ def report_of(
     return {
         "slug": plan.recipe.slug,
         "at": timestamp(now),
+        "by": method.by,
         "plan_id": plan.plan_id,
         "recipe": {"revision": plan.recipe.revision, "sha256": plan.recipe.sha256},
         "gpus": list(plan.gpus),
         "quick": method.quick,
+        "only": list(method.only),
         "method": method_json(plan, method),
         "points": [
             {
@@ -86,11 +85,47 @@ def method_json(plan: Plan, method: Method) -> dict[str, Any]:
     }
 
 
+def following(report: dict[str, Any], before: Mapping[str, Any] | None) -> dict[str, Any]:
+    """A report in the place of an earlier one, with what that one knows and it does not: the newest measurement of each
+    other figure on the same plan, and when all was last measured in full."""
+    full = next((one for one in (report, before) if one is not None and in_full(one)), None)
+    last_full = (before or {}).get("last_full") if full is None else full.get("at")
+    return {**report, "last_full": last_full, "earlier": earlier(report, before or {})}
+
+
+def in_full(report: Mapping[str, Any]) -> bool:
+    """Of all points that this launch can reach, with all repeats."""
+    return not report.get("quick") and not report.get("only")
+
+
+def earlier(report: Mapping[str, Any], before: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Rows of `before`, and those that it took along itself, each with when, for whom and how it was measured."""
+    if before.get("plan_id") != report.get("plan_id"):
+        return []
+    origin = {key: before.get(key) for key in ("at", "by", "quick")}
+    known = {figure_of(row) for row in rows_in(report, "rows") if row.get("measured") is not None}
+    own = [{**row, **origin} for row in rows_in(before, "rows") if row.get("measured") is not None]
+    return [row for row in own + rows_in(before, "earlier") if figure_of(row) not in known][:MOST_EARLIER]
+
+
+def rows_in(report: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+    """Its rows; a report of another form has none."""
+    rows = report.get(key)
+    return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+
+
+def figure_of(row: Mapping[str, Any]) -> str:
+    """The label of `claim_ratio`."""
+    return f"{row.get('point')} {row.get('metric')}"
+
+
 def ratios_of(report: Mapping[str, Any]) -> dict[str, float]:
-    """Point and metric → measured ÷ claimed; a report of another form has none."""
-    rows = report.get("rows")
-    found = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
-    pairs = [(f"{row.get('point')} {row.get('metric')}", row.get("ratio")) for row in found]
+    """Point and metric → measured ÷ claimed, of the newest measurement of each."""
+    return ratios_in(report, "earlier") | ratios_in(report, "rows")
+
+
+def ratios_in(report: Mapping[str, Any], key: str) -> dict[str, float]:
+    pairs = [(figure_of(row), row.get("ratio")) for row in rows_in(report, key)]
     return {name: float(ratio) for name, ratio in pairs if isinstance(ratio, int | float) and math.isfinite(ratio)}
 
 
@@ -104,33 +139,12 @@ def verified_of(report: Mapping[str, Any]) -> Verified:
 
 def sentence(report: Mapping[str, Any]) -> str:
     """The report in one line."""
-    found = ratios_of(report)
-    ratios = [ratio for name, ratio in found.items() if not name.endswith(" ttft_ms")]
-    if not ratios:
-        return "no rate could be held against a claim"
-    return f"rates are {min(ratios):.2f} to {max(ratios):.2f} of what is claimed, over {counted(len(ratios), 'point')}"
+    now, before = (span(ratios_in(report, key)) for key in ("rows", "earlier"))
+    said = f"rates are {now[0]} of what is claimed, over {now[1]}" if now else "no rate could be held against a claim"
+    return f"{said}; earlier {before[0]}, over {before[1]} more" if before else said
 
 
-def write_report(folder: Path, report: Mapping[str, Any]) -> None:
-    """Whole or not at all. Raises NotKept."""
-    path = folder / f"{report['slug']}.json"
-    partial = path.with_suffix(".partial")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        partial.write_text(json.dumps(report, indent=1))
-        os.replace(partial, path)  # noqa: PTH105
-    except OSError as error:
-        raise NotKept(why=str(error)) from error
-
-
-def read_report(path: Path) -> dict[str, Any] | None:
-    try:
-        report = json.loads(path.read_text())
-    except (OSError, ValueError, RecursionError):
-        return None
-    return report if isinstance(report, dict) and "rows" in report and "slug" in report else None
-
-
-def read_reports(folder: Path) -> list[dict[str, Any]]:
-    files = sorted(folder.glob("*.json")) if folder.is_dir() else []
-    return [report for file in files if (report := read_report(file)) is not None]
+def span(ratios: Mapping[str, float]) -> tuple[str, str] | None:
+    """The least and the most of the rates, and over how many; None without any."""
+    rates = [ratio for name, ratio in ratios.items() if not name.endswith(" ttft_ms")]
+    return (f"{min(rates):.2f} to {max(rates):.2f}", counted(len(rates), "point")) if rates else None

@@ -69,7 +69,7 @@ PREFLIGHT = gauge("preflight_ok", "1 where the last preflight's check passed, 0 
                   "recipe", "check")  # fmt: skip
 CLAIM_RATIO = gauge(
     "claim_ratio",
-    "Measured by the claimed figure of the last verification; points that begin with live: of the traffic now.",
+    "Measured by the claimed figure, as last verified on this plan; points that begin with live: of the traffic now.",
     "recipe",
     "point",
 )

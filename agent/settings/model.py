@@ -241,8 +241,8 @@ class Maintenance(Section):
 
 
 class Verify(Section):
-    """Scheduled verification: engines that nobody uses are measured and held against their recipes' claims, beside
-    nothing else, and only until somebody comes."""
+    """Scheduled verification: engines that nobody uses are measured in short and held against their recipes' claims,
+    beside nothing else, and only until somebody comes. What was measured in full before is kept."""
 
     cron: Annotated[str, AfterValidator(_cron)] | None = Field(
         None,

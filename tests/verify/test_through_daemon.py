@@ -78,6 +78,7 @@ def test_a_ratio_is_what_the_engine_does_of_what_is_claimed(host: Rig, slug: str
         assert LEAST <= found[name]["ratio"] * times <= MOST, name
         assert host.value("recipe_agent_claim_ratio", recipe=slug, point=name) == pytest.approx(found[name]["ratio"])
     assert [(one["point"], "context" in one["why"]) for one in report["left_out"]] == [(f"decode c1 @{TOO_LONG}", True)]
+    assert host.ctl("verify", slug, "--last", "--full").code == 4
     again = host.ok("verify", slug, "--last").out
     assert f"left out   decode c1 @{TOO_LONG}: the launch's context is 524,288 tokens" in again
     host.ok("remove", slug)

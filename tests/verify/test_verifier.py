@@ -19,8 +19,9 @@ from agent.action.store import Event, Store, StoreTrouble
 from agent.adapters.http_probe import HttpProbe
 from agent.clock import Instant
 from agent.daemon.fleet import Fleet
+from agent.daemon.rounds import SCHEDULE
 from agent.daemon.verification import Means, NotVerifiable, Verifier, VerifyTerms
-from agent.daemon.verifyreport import ratios_of, verified_of
+from agent.daemon.verifyreport import MOST_EARLIER, ratios_of, verified_of
 from agent.engines.model import EngineKind, EngineLaunch, Request
 from agent.errors import NotFound
 from agent.plan.model import Claim
@@ -66,6 +67,7 @@ class Streams:
     """An engine of 100 tokens a second, or one that answers when a test says so."""
 
     def __init__(self) -> None:
+        self.pace = 100
         self.open = 0
         self.begun = asyncio.Event()
         self.go = asyncio.Event()
@@ -79,7 +81,7 @@ class Streams:
         finally:
             self.open -= 1
         asked = int((request.body or {})["max_tokens"])
-        return Trace(0.0, tuple(number / 100 for number in range(1, asked + 1)), asked, 512)
+        return Trace(0.0, tuple(number / self.pace for number in range(1, asked + 1)), asked, 512)
 
     async def close(self) -> None:
         return
@@ -96,6 +98,7 @@ class Stage:
         fleet = SimpleNamespace(boards=self.boards, loop=lambda _: self.loop, told=self.told.append)
         self.limits: Callable[[Any], Awaitable[Limits]] = self._limits
         self.folder = folder / "verify"
+        self.wall = 1_800_000_000.0
         self.probe = HttpProbe()
         self.verifier = Verifier(
             Means(
@@ -113,7 +116,7 @@ class Stage:
         return Limits(None, None)
 
     def now(self) -> Instant:
-        return Instant(asyncio.get_running_loop().time(), 1_800_000_000.0)
+        return Instant(asyncio.get_running_loop().time(), self.wall)
 
     async def start(self) -> Operation:
         return await self.verifier.start(SLUG, VerifyTerms(quick=True), "a person")
@@ -170,6 +173,145 @@ def test_a_report_of_another_form_says_no_time(at: Any) -> None:
     row = {"point": "decode c1", "metric": "decode_tok_s", "ratio": float("nan")}
     assert verified_of({"slug": SLUG, "at": at, "rows": [row]}).at is None
     assert ratios_of({"rows": [row]}) == {}
+
+
+# ── what is kept ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+MANY = replace(CLAIM, concurrency=9, value=450.0)
+"""Beyond what is measured in short."""
+FULL, QUICK, SOME = VerifyTerms(), VerifyTerms(quick=True), VerifyTerms(only=("c9",))
+
+
+async def made(stage: Stage, terms: VerifyTerms, by: str = "a person") -> dict[str, Any]:
+    """The newest report after this one."""
+    in_the_way = (lambda _slug, _most: "") if by == SCHEDULE else None
+    assert (await stage.end_of(await stage.verifier.start(SLUG, terms, by, in_the_way))).state == "done"
+    return dict(await stage.verifier.report(SLUG))
+
+
+def points(report: Mapping[str, Any], key: str = "rows") -> list[str]:
+    return [row["point"] for row in report[key]]
+
+
+@pytest.mark.parametrize(
+    ("terms", "by"), [(QUICK, SCHEDULE), (QUICK, "a person"), (SOME, "a person")], ids=["the schedule", "short", "some"]
+)
+async def test_what_was_measured_in_full_is_kept_beside_what_comes_after(
+    stage: Stage, terms: VerifyTerms, by: str
+) -> None:
+    """Twice: the second comes after one that was not made in full either."""
+    stage.loop.plan = replace(stage.loop.plan, claims=(CLAIM, MANY))
+    first = await made(stage, FULL)
+    for _ in range(2):
+        newest = await made(stage, terms, by)
+        assert (newest["quick"], newest["by"]) == (terms.quick, by)
+        assert newest["last_full"] == first["at"]
+        assert await stage.verifier.report(SLUG, full=True) == first
+    assert sorted(path.name for path in stage.folder.rglob("*")) == ["full", "small.json", "small.json"]
+
+
+async def test_the_newest_in_full_takes_the_place_of_the_one_before(stage: Stage) -> None:
+    await made(stage, FULL)
+    await made(stage, QUICK, SCHEDULE)
+    second = await made(stage, FULL, "another person")
+    assert second["last_full"] == second["at"]
+    assert await stage.verifier.report(SLUG, full=True) == second
+    await made(stage, QUICK, SCHEDULE)
+    assert await stage.verifier.report(SLUG, full=True) == second
+
+
+async def test_where_nothing_was_measured_in_full_it_is_said(stage: Stage) -> None:
+    assert (await made(stage, QUICK))["last_full"] is None
+    with pytest.raises(NotFound, match="none was made in full"):
+        await stage.verifier.report(SLUG, full=True)
+
+
+async def test_a_point_that_is_not_measured_again_keeps_its_measurement_and_says_whose_it_is(stage: Stage) -> None:
+    """In the report, in the export, in the sentence and after a restart of the agent."""
+    stage.loop.plan = replace(stage.loop.plan, claims=(CLAIM, MANY))
+    first = await made(stage, FULL)
+    ratios = stage.verifier.ratios
+    assert set(ratios) == {(SLUG, "decode c1 decode_tok_s"), (SLUG, "decode c9 decode_tok_s")}
+    stage.wall += 3600
+    for _ in range(2):
+        newest = await made(stage, QUICK, SCHEDULE)
+        assert points(newest) == ["decode c1"]
+        (kept,) = newest["earlier"]
+        assert (kept["point"], kept["repeats"]) == ("decode c9", 3)
+        assert (kept["at"], kept["by"], kept["quick"]) == (first["at"], "a person", False)
+    assert stage.verifier.ratios == ratios
+    assert stage.verifier.last(SLUG).text == (
+        "rates are 1.00 to 1.00 of what is claimed, over 1 point; earlier 2.00 to 2.00, over 1 point more"
+    )
+    again = Stage(stage.folder.parent)
+    await again.verifier.recover()
+    assert again.verifier.ratios == ratios
+    await again.probe.close()
+
+
+async def test_of_a_point_the_newest_measurement_counts(stage: Stage) -> None:
+    """A machine that became slower: what was measured before in full is no excuse."""
+    await made(stage, FULL)
+    stage.streams.pace = 50
+    newest = await made(stage, QUICK, SCHEDULE)
+    assert newest["earlier"] == []
+    assert stage.verifier.ratios == {(SLUG, "decode c1 decode_tok_s"): pytest.approx(0.5)}
+
+
+async def test_a_point_that_is_dropped_keeps_what_was_measured_before(stage: Stage) -> None:
+    """Nothing was measured this time, and the report says so; what was known is still known."""
+
+    async def slow_cards(_: Any) -> Limits:
+        return Limits(flops=1e9, active_parameters=1e9)
+
+    await made(stage, FULL)
+    stage.limits = slow_cards
+    newest = await made(stage, QUICK, SCHEDULE)
+    assert [row["measured"] for row in newest["rows"]] == [None]
+    assert points(newest, "earlier") == ["decode c1"]
+    assert stage.verifier.ratios == {(SLUG, "decode c1 decode_tok_s"): pytest.approx(1.0)}
+
+
+async def test_measurements_of_another_plan_are_not_taken_along(stage: Stage) -> None:
+    """Its claims, cards and launch may be others; the report in full is there to be read."""
+    stage.loop.plan = replace(stage.loop.plan, claims=(CLAIM, MANY))
+    first = await made(stage, FULL)
+    stage.loop.plan = replace(stage.loop.plan, plan_id="another")
+    newest = await made(stage, QUICK, SCHEDULE)
+    assert newest["earlier"] == []
+    assert await stage.verifier.report(SLUG, full=True) == first
+
+
+async def test_what_is_taken_along_is_bounded(stage: Stage) -> None:
+    """A recipe may claim a hundred thousand points, and a person may ask for each of them by name."""
+    before = await made(stage, FULL)
+    row = before["rows"][0]
+    before["earlier"] = [{**row, "point": f"decode c1 @{number}"} for number in range(10_000)]
+    (stage.folder / f"{SLUG}.json").write_text(json.dumps(before))
+    newest = await made(stage, QUICK, SCHEDULE)
+    assert points(newest, "earlier") == [f"decode c1 @{number}" for number in range(MOST_EARLIER)]
+
+
+@pytest.mark.parametrize(
+    "text", ["", '{"slug": "small", "rows": 5}', '{"slug": "small", "rows": [1, {}], "earlier": 7}']
+)
+async def test_a_report_that_cannot_be_read_is_no_obstacle_to_the_next(stage: Stage, text: str) -> None:
+    stage.folder.mkdir()
+    (stage.folder / f"{SLUG}.json").write_text(text)
+    assert (await made(stage, QUICK))["earlier"] == []
+
+
+async def test_without_room_for_the_one_before_the_new_one_is_not_written_over_it(stage: Stage) -> None:
+    """Nothing is lost: the newest is told as not kept, the one in full stays where it is."""
+    first = await made(stage, FULL)
+    (stage.folder / "full").write_text("a file where the folder should be")
+    ended = await stage.end_of(await stage.start())
+    assert ended.error is not None
+    assert "report cannot be written" in ended.error["message"]
+    assert await stage.verifier.report(SLUG) == first
+
+
+# ── beside each other ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_of_two_at_once_one_is_refused(stage: Stage) -> None:
