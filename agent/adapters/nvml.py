@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,12 +11,16 @@ from typing import Any
 from agent.adapters.aside import Aside
 from agent.adapters.nvml_process import OwnerProcess
 from agent.adapters.nvml_recall import identities, recall
-from agent.adapters.nvml_wire import decode_card, decode_event, decode_text
+from agent.adapters.nvml_wire import decode_card, decode_event, decode_shares, decode_text
 from agent.adapters.procfs_host import kernel_module
 from agent.clock import Clock
-from agent.host.gpu import Gpu, GpuEvent, Identity
+from agent.host.gpu import Gpu, GpuEvent, Identity, Shares
 from agent.host.model import Driver
 from agent.host.reading import Known, Reading, Unknown
+
+SHARES_AGAIN_S = 600.0
+"""Who computes is not asked again for so long after it went without an answer: a driver that hangs at it hangs for the
+readings, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,8 @@ class NvmlGpus:
         self._retry_at = 0.0
         self._listeners: list[Callable[[GpuEvent], None]] = []
         self._shut = False
+        self._shares_failure = Unknown("NVML has not been asked yet")
+        self._shares_at = 0.0
 
     async def read(self) -> Reading[tuple[Gpu, ...]]:
         """All cards, now. Callers that come while a reading is under way share it."""
@@ -72,6 +78,29 @@ class NvmlGpus:
 
     def last(self) -> Known[tuple[Gpu, ...]] | None:
         return self._last
+
+    async def shares(self, uuids: Collection[str]) -> Mapping[str, Reading[Shares]]:
+        """Of the owner that reads the cards; for this none is started."""
+        found = await self._shares()
+        if isinstance(found, Unknown):
+            return dict.fromkeys(uuids, found)
+        return {uuid: found.get(uuid, Unknown("the card does not answer")) for uuid in uuids}
+
+    async def _shares(self) -> dict[str, Reading[Shares]] | Unknown:
+        if self._reading is not None:  # its owner may just be starting
+            await asyncio.shield(self._reading)
+        if self._owner is None:
+            return self._failure
+        if asyncio.get_running_loop().time() < self._shares_at:
+            return self._shares_failure
+        answer = await self._owner.ask(self._bounds.answer_s, "shares")
+        if isinstance(answer, Unknown):
+            self._shares_failure, self._shares_at = answer, asyncio.get_running_loop().time() + SHARES_AGAIN_S
+            return answer
+        try:
+            return decode_shares(answer["shares"], self._clock.now())
+        except (KeyError, TypeError, ValueError) as error:
+            return Unknown(str(answer.get("failed") or f"NVML's own process is of another version ({error!r})"))
 
     async def driver(self) -> Driver:
         if not self._driver:

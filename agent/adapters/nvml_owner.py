@@ -1,6 +1,7 @@
 """The process that owns NVML: `python -m agent.adapters.nvml_owner FD`.
 
-A line on the socket FD asks for a reading, a JSON line there answers; events come as lines of their own.
+A line on the socket FD asks for a reading (`read`) or for who computes (`shares`), a JSON line there answers; events
+come as lines of their own.
 
 Why a process of its own and not a thread of the agent: a call that hangs in the driver waits where no signal reaches
 it. A process with such a thread does not end, `os._exit` or SIGKILL notwithstanding, and keeps its listening sockets
@@ -32,6 +33,7 @@ import pynvml as nvml
 
 from agent.adapters.nvml_cards import read_cards
 from agent.adapters.nvml_events import Events
+from agent.adapters.nvml_shares import shares_json
 from agent.adapters.nvml_words import said
 from agent.clock import Instant, SystemClock
 from agent.host.reading import Known, Reading, Unknown, to_json
@@ -39,6 +41,7 @@ from agent.host.reading import Known, Reading, Unknown, to_json
 _MAPPED = re.compile(r"(/\S*/libnvidia-ml\.so\.[\d.]+)( \(deleted\))?$", re.MULTILINE)
 _FILE_VERSION = re.compile(r"libnvidia-ml\.so\.(\d+(?:\.\d+)+)")
 
+SHARES = b"shares\n"
 Send = Callable[[Mapping[str, Any]], None]
 
 
@@ -86,8 +89,11 @@ def serve(requests: SimpleQueue[bytes], send: Send) -> None:
         nvml.nvmlInit()
         events = Events(clock.now())
         Thread(target=events.forward, args=(lambda event: send({"event": event}),), daemon=True).start()
-        while requests.get():
+        while request := requests.get():
             at = clock.now()
+            if request == SHARES:
+                send({"shares": shares_json(at)})
+                continue
             cards = [card.to_json() for card in read_cards(at, events.delivered)]
             send({"cards": cards, "driver": driver_json(at)})
     except nvml.NVMLError as error:

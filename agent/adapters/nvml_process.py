@@ -37,6 +37,8 @@ class OwnerProcess:
         self._out = out
         self._answer: asyncio.Future[Document | None] | None = None
         self._asked = 0.0
+        self._question = ""
+        self._late: asyncio.Future[Document | None] | None = None
         self.started = asyncio.get_running_loop().time()
 
     @classmethod
@@ -77,23 +79,33 @@ class OwnerProcess:
             return 0.0
         return asyncio.get_running_loop().time() - self._asked
 
-    async def ask(self, seconds: float) -> Document | Unknown:
-        """A reading, or why there is none within `seconds`.
+    async def ask(self, seconds: float, question: str = "read") -> Document | Unknown:
+        """The answer to `read` or `shares`, or why there is none within `seconds`; one after the other.
 
-        While an earlier question is open none is added and nothing is waited for; a late answer is let go.
+        For an answer that is late already nothing is waited for, and no question is added; it is let go when it comes.
         """
-        if self._answer is None or self._answer.done():
-            self._asked = asyncio.get_running_loop().time()
-            self._answer = self._line.expect()
-            self._out.write(b"read\n")
-        else:
-            seconds = 0.0
+        late = self._answer is not None and self._answer is self._late and not self._answer.done()
         try:
-            async with asyncio.timeout(seconds):
-                document = await asyncio.shield(self._answer)
+            async with asyncio.timeout(0.0 if late else seconds):
+                document = await asyncio.shield(await self._asked_for(question))
         except TimeoutError:
-            return Unknown(f"NVML has not answered for {say_duration(timedelta(seconds=self.silent_s))}")
+            self._late = self._answer
+            return self._silent()
         return document if document is not None else Unknown(await self._epitaph())
+
+    async def _asked_for(self, question: str) -> asyncio.Future[Document | None]:
+        """The answer that this question will have, which is asked unless it is open; after another that is."""
+        while self._answer is not None and not self._answer.done():
+            if question == self._question:
+                return self._answer
+            await asyncio.shield(self._answer)
+        self._asked, self._question = asyncio.get_running_loop().time(), question
+        self._answer = self._line.expect()
+        self._out.write(f"{question}\n".encode())
+        return self._answer
+
+    def _silent(self) -> Unknown:
+        return Unknown(f"NVML has not answered for {say_duration(timedelta(seconds=self.silent_s))}")
 
     async def end(self, seconds: float) -> bool:
         """Closes the line, at which it leaves; then SIGKILL. Each may take `seconds`. False: it cannot be killed."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from agent.clock import Instant
@@ -18,6 +18,7 @@ from agent.host.gpu import (
     MigInstance,
     RecoveryAction,
     RemappedRows,
+    Shares,
 )
 from agent.host.reading import Known, Reading, Unknown
 from agent.quantity import Bytes
@@ -49,6 +50,14 @@ def decode_event(document: Document, at: Instant) -> GpuEvent:
         at=at,
         instance=document["instance"],
     )
+
+
+def decode_shares(documents: Iterable[Document], at: Instant) -> dict[str, Reading[Shares]]:
+    """By UUID, of `nvml_shares.shares_json`."""
+    return {
+        document["uuid"]: decode_reading(document, "shares", lambda pairs, _: dict(map(tuple, pairs)), at)
+        for document in documents
+    }
 
 
 def decode_text(document: Document, name: str, at: Instant) -> Reading[str]:

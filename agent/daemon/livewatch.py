@@ -18,7 +18,7 @@ from agent.host.process import Process
 from agent.host.reading import value_of
 from agent.metrics.board import Board
 from agent.verdict.model import Judged, Verdict
-from agent.verify.causes import Neighbour, Signs, causes, restart_mends, sentence, unlike
+from agent.verify.causes import Neighbour, Signs, causes, guests, restart_mends, sentence, unlike
 from agent.verify.live import BACK, Compared, Course, look_of, step
 
 PERIOD_S = 10.0
@@ -106,7 +106,7 @@ class LiveWatch:
         cards = self._cards(board)
         if not course.slow or unlike(board.plan, cards):
             return False
-        found = causes(await self._signs(slug, board, course, compared, cards))
+        found = causes(await self._with_shares(await self._signs(slug, board, course, compared, cards)))
         if not any(cause.fault for cause in found):
             return False
         data = {"slow": True, "ratio": compared.ratio, "point": compared.point, "causes": [one.name for one in found]}
@@ -139,6 +139,11 @@ class LiveWatch:
             best_acceptance=course.best_acceptance,
             busiest=self._efforts.busiest((slug, board.record.generation), processes, at),
         )
+
+    async def _with_shares(self, signs: Signs) -> Signs:
+        """With who computed of late, where somebody is there of whom that is not known otherwise."""
+        asked = {guest.gpu.uuid for guest in guests(signs)}
+        return replace(signs, shares=await self._gpus.shares(asked)) if asked else signs
 
     async def _neighbours(self, slug: str) -> tuple[Neighbour, ...]:
         """The other deployments that have an engine."""

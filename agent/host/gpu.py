@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import IntEnum, StrEnum
-from typing import Any
+from typing import Any, TypeAlias
 
 from agent.clock import Instant
 from agent.host.reading import Known, Reading, Unknown, to_json
 from agent.quantity import Bytes
+
+LATELY_S = 10.0
+Shares: TypeAlias = Mapping[int, float]
+"""Of one card: pid → share (0..1) of the last ten seconds in which a kernel of it ran. Who ran none is not there."""
 
 
 class ComputeMode(StrEnum):

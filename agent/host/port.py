@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
-from agent.host.gpu import Gpu, GpuEvent
+from agent.host.gpu import Gpu, GpuEvent, Shares
 from agent.host.model import DiskSpace, Driver, HostFacts, HostMemory
 from agent.host.process import Connection, Holders, Listener, PortConnections, Process
 from agent.host.reading import Known, Reading
@@ -20,6 +20,10 @@ class GpuSource(Protocol):
 
     def last(self) -> Known[tuple[Gpu, ...]] | None:
         """The last good reading, however old (its `at` says); None when there was none."""
+        ...
+
+    async def shares(self, uuids: Collection[str]) -> Mapping[str, Reading[Shares]]:
+        """Who computed of late on each of these cards. It is not read with the rest, since few ask for it."""
         ...
 
     async def driver(self) -> Driver: ...

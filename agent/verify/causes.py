@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 
-from agent.host.gpu import Gpu
-from agent.host.reading import Reading, value_of
+from agent.host.gpu import Gpu, GpuProcess, Shares
+from agent.host.reading import Known, Reading, Unknown, value_of
 from agent.plan.model import Plan
 from agent.preflight.checks.gpu_model import alike
-from agent.quantity import counted
+from agent.quantity import Bytes, counted
 from agent.verify.live import Compared
 
 HOLDING = frozenset({"hw_slowdown", "sw_thermal", "hw_thermal", "hw_power_brake", "board_limit", "reliability"})
 """Reasons for low clocks that nobody chose."""
+LEAST_SHARE = 0.05
+"""Of a card's time: who has less does not make an engine lose two fifths of its rate."""
 OWN = frozenset({"zombies", "acceptance", "waiting"})
 """Causes within the engine: requests that it holds for nobody, drafts that it no longer takes, ranks out of step. Heat,
 power, a link's lanes and a stranger's load outlive every restart."""
+UNKNOWN_LOAD = "foreign_unknown"
+MOST_NAMED = 5
+"""Of those that hold memory."""
 LOADED = 0.5
 """A card with less to do lowers its clocks and its link by itself."""
 LOW_CLOCK = 0.7
@@ -38,10 +43,17 @@ class Neighbour:
     """Requests in its batch: without one it holds memory, and leaves the cards alone."""
 
     def on(self, gpu: Gpu, users: frozenset[int]) -> bool:
-        """Whether it is known to compute on this card, or to have processes there that may."""
-        if self.running == 0:
-            return False
-        return bool(users & (self.pids or frozenset())) or (gpu.uuid in self.cards and bool(self.running))
+        """Whether it is known to compute on this card: it runs requests, and has the card or processes there."""
+        return bool(self.running) and (gpu.uuid in self.cards or bool(users & (self.pids or frozenset())))
+
+
+@dataclass(frozen=True, slots=True)
+class Guest:
+    """Processes on a card that are not the engine's own, and of whom it is not known from requests what they do."""
+
+    name: str
+    gpu: Gpu
+    processes: tuple[GpuProcess, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +81,8 @@ class Signs:
     best_acceptance: float | None = None
     busiest: float | None = None
     """Cores that the busiest of its processes used of late."""
+    shares: Mapping[str, Reading[Shares]] = field(default_factory=dict)
+    """By UUID: who computed on that card of late. It is asked for where there are `guests`."""
 
 
 def causes(signs: Signs) -> tuple[Cause, ...]:
@@ -77,9 +91,9 @@ def causes(signs: Signs) -> tuple[Cause, ...]:
 
 
 def restart_mends(found: tuple[Cause, ...]) -> bool:
-    """Whether a new start may help: with what is the engine's own, and nothing of the host's beside it."""
+    """Whether a new start may help: with what is the engine's own, and nothing of the host's beside it, or perhaps."""
     faults = {cause.name for cause in found if cause.fault}
-    return bool(faults) and faults <= OWN
+    return bool(faults) and faults <= OWN and all(cause.name != UNKNOWN_LOAD for cause in found)
 
 
 def zombies(signs: Signs) -> Iterator[Cause]:
@@ -117,16 +131,75 @@ def links(signs: Signs) -> Iterator[Cause]:
 
 
 def foreign(signs: Signs) -> Iterator[Cause]:
-    """Other deployments by name, strangers by their pids; a deployment that is known to rest is neither."""
-    known = frozenset().union(*(one.pids or frozenset() for one in signs.neighbours))
+    """Who is seen to compute: other deployments that run requests, and guests by their share of the card's time."""
     for gpu in signs.cards:
-        users = frozenset(one.pid for one in value_of(gpu.processes) or () if one.kind == "compute")
-        there = sorted(one.slug for one in signs.neighbours if one.on(gpu, users))
-        if there:
+        pids = frozenset(user.pid for user in users(gpu))
+        if there := sorted(one.slug for one in signs.neighbours if one.on(gpu, pids)):
             compute = "computes" if len(there) == 1 else "compute"
             yield Cause("foreign_load", f"{' and '.join(there)} {compute} on card {gpu.index} too")
-        if signs.own is not None and (strangers := sorted(users - signs.own - known)):
-            yield Cause("foreign_load", f"pid {', '.join(map(str, strangers))} computes on card {gpu.index} too")
+    for guest in guests(signs):
+        share = share_of(guest, signs)
+        if isinstance(share, Known) and share.value >= LEAST_SHARE:
+            text = f"{guest.name} computes on card {guest.gpu.index} too, {share.value:.0%} of the time"
+            yield Cause("foreign_load", text)
+
+
+def holding(signs: Signs) -> Iterator[Cause]:
+    """Guests that are not seen to compute: memory that is held slows nobody, and what is not known accuses nobody."""
+    alike: dict[tuple[int, str, str], list[Guest]] = {}
+    for guest in guests(signs):
+        if (told := at_rest(share_of(guest, signs))) is not None:
+            alike.setdefault((guest.gpu.index, *told), []).append(guest)
+    for (index, name, seen), there in alike.items():
+        yield Cause(name, f"{held(there)} on card {index}, {seen}", fault=False)
+
+
+def at_rest(share: Reading[float]) -> tuple[str, str] | None:
+    """Name and words for who is not seen to compute; None for who is."""
+    if isinstance(share, Unknown):
+        return UNKNOWN_LOAD, f"unknown whether computing ({share.reason})"
+    if share.value >= LEAST_SHARE:
+        return None
+    return "foreign_memory", f"computing {share.value:.0%} of the time" if share.value else "no computation seen"
+
+
+def held(there: list[Guest]) -> str:
+    """`pid 7, pid 8 hold 20 GiB of memory`, with no more names than anybody reads."""
+    names = [guest.name for guest in there]
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    sizes = [value_of(one.memory) for guest in there for one in guest.processes]
+    memory = f"{Bytes(sum(filter(None, sizes)))} of memory" if None not in sizes else "memory"
+    return f"{', '.join(names[:MOST_NAMED])}{more} {'holds' if len(names) == 1 else 'hold'} {memory}"
+
+
+def guests(signs: Signs) -> Iterator[Guest]:
+    """Strangers by their pids, and other deployments of which nobody knows whether they run requests."""
+    known = frozenset().union(*(one.pids or frozenset() for one in signs.neighbours))
+    for gpu in signs.cards:
+        there = users(gpu)
+        for one in signs.neighbours:
+            if one.running is None and (theirs := tuple(user for user in there if user.pid in (one.pids or ()))):
+                yield Guest(one.slug, gpu, theirs)
+        if signs.own is not None:
+            for pid in sorted({user.pid for user in there} - signs.own - known):
+                yield Guest(f"pid {pid}", gpu, tuple(user for user in there if user.pid == pid))
+
+
+def users(gpu: Gpu) -> tuple[GpuProcess, ...]:
+    """Processes that may compute there: they have a context for it. A desktop has none."""
+    return tuple(one for one in value_of(gpu.processes) or () if one.kind == "compute")
+
+
+def share_of(guest: Guest, signs: Signs) -> Reading[float]:
+    """Its share of the card's time. That it has none counts only where the engine, which decodes, is seen to have some:
+    a driver that shows nobody, or pids of another namespace, tell nothing of a guest."""
+    shares = signs.shares.get(guest.gpu.uuid, Unknown("NVML was not asked"))
+    if isinstance(shares, Unknown):
+        return shares
+    found = sum(shares.value.get(one.pid, 0.0) for one in guest.processes)
+    if found < LEAST_SHARE and not shares.value.keys() & (signs.own or frozenset()):
+        return Unknown("NVML shows no computation of the engine either")
+    return Known(min(1.0, found), shares.at)
 
 
 def acceptance(signs: Signs) -> Iterator[Cause]:
@@ -152,7 +225,7 @@ def waiting(signs: Signs) -> Iterator[Cause]:
 
 
 LOOKS: tuple[Callable[[Signs], Iterator[Cause]], ...] = (
-    zombies, throttling, clocks, links, foreign, acceptance, contexts, waiting,
+    zombies, throttling, clocks, links, foreign, acceptance, contexts, waiting, holding,
 )  # fmt: skip
 
 

@@ -266,6 +266,111 @@ async def test_callers_that_come_together_share_one_reading(nvml: StandIn, gpus:
     assert first is second
 
 
+# ── who computed of late ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def shown(*shares: dict[str, Any], **more: Any) -> tuple[hosts.Document, str]:
+    """A host with one card where these computed, and the card's UUID."""
+    host = hosts.cmp170hx(1)
+    host["cards"][0] |= {"shares": list(shares)} | more
+    return host, host["cards"][0]["uuid"]
+
+
+async def shares_of(source: NvmlGpus, uuid: str) -> Any:
+    await known(source)
+    found = (await source.shares([uuid]))[uuid]
+    return found.value if isinstance(found, Known) else found
+
+
+async def test_who_computed_is_told_of_each_card_that_is_asked_for(nvml: StandIn, gpus: Open) -> None:
+    """Of the last ten seconds: who rests since then is not there."""
+    host = hosts.cmp170hx(3)
+    first, second, third = (card["uuid"] for card in host["cards"])
+    host["cards"][0]["shares"] = [{"pid": 7, "sm": 60, "age": 2}, {"pid": 8, "sm": 3}, {"pid": 9, "sm": 90, "age": 60}]
+    host["cards"][2]["shares"] = [{"pid": 10, "sm": 100}]
+    nvml.show(host)
+    source = gpus()
+    await known(source)
+    found = await source.shares([first, second])
+    assert {uuid: value_of(one) for uuid, one in found.items()} == {first: {7: 0.6, 8: 0.03}, second: {}}
+    assert value_of((await source.shares([third]))[third]) == {10: 1.0}
+
+
+@pytest.mark.parametrize(
+    ("code", "words"), [(4, "no permission"), (3, "not supported by this card"), (13, "does not know the question")]
+)
+async def test_who_computed_is_unknown_where_the_driver_does_not_tell(
+    nvml: StandIn, gpus: Open, code: int, words: str
+) -> None:
+    host, uuid = shown(errors={"nvmlDeviceGetProcessUtilization": code})
+    nvml.show(host)
+    found = await shares_of(gpus(), uuid)
+    assert isinstance(found, Unknown)
+    assert words in found.reason
+
+
+async def test_who_computed_is_unknown_on_a_sliced_card(nvml: StandIn, gpus: Open) -> None:
+    """Whatever the driver answers there: it is not what a slice did."""
+    host = hosts.a100_mig()
+    host["cards"][0]["shares"] = [{"pid": 777, "sm": 60}]
+    nvml.show(host)
+    found = await shares_of(gpus(), host["cards"][0]["uuid"])
+    assert isinstance(found, Unknown)
+    assert "slices (MIG)" in found.reason
+
+
+async def test_who_computed_is_unknown_of_a_card_that_is_lost_or_not_there(nvml: StandIn, gpus: Open) -> None:
+    nvml.show(hosts.lost_card(2, lost=1))
+    source = gpus()
+    for uuid in (hosts.cmp170hx(2)["cards"][1]["uuid"], "GPU-of-another-host"):
+        assert await shares_of(source, uuid) == Unknown("the card does not answer")
+
+
+async def test_who_computed_is_asked_of_the_owner_that_there_is(nvml: StandIn, gpus: Open) -> None:
+    """Before the first reading there is none, and for this none is started."""
+    host, uuid = shown()
+    nvml.show(host)
+    found = (await gpus().shares([uuid]))[uuid]
+    assert found == Unknown("NVML has not been asked yet")
+
+
+async def test_readings_and_who_computed_are_asked_one_after_the_other(nvml: StandIn, gpus: Open) -> None:
+    """At once: each has the answer to its own question."""
+    host, uuid = shown({"pid": 7, "sm": 60})
+    nvml.show(host)
+    source = gpus()
+    await known(source)
+    for _ in range(5):
+        reading, found = await asyncio.gather(source.read(), source.shares([uuid]))
+        assert len(value_of(reading) or ()) == 1
+        assert value_of(found[uuid]) == {7: 0.6}
+
+
+@pytest.mark.parametrize("again_s", [0.0, 3600.0])
+async def test_a_question_that_hangs_costs_the_readings_little(
+    nvml: StandIn, gpus: Open, monkeypatch: pytest.MonkeyPatch, again_s: float
+) -> None:
+    """No bound is waited for twice, and it is not asked again at once: readings come again where it always hangs."""
+    host, uuid = shown({"pid": 7, "sm": 60})
+    nvml.show(host)
+    monkeypatch.setattr("agent.adapters.nvml.SHARES_AGAIN_S", again_s)
+    source = gpus(NvmlBounds(answer_s=2.0, kill_after_s=2.5))
+    await known(source)
+    nvml.show(host | {"hang": "nvmlDeviceGetProcessUtilization"})
+    silent = (await source.shares([uuid]))[uuid]
+    assert "has not answered for" in silent.reason  # type: ignore[union-attr]
+    began = time.monotonic()
+    reading = await source.read()
+    assert isinstance(reading, Unknown)
+    assert "has not answered for" in reading.reason
+    assert time.monotonic() - began < 1.0, "the bound was waited for twice"
+    nvml.show(host)
+    await asyncio.sleep(0.6)
+    await known(source)
+    found = (await source.shares([uuid]))[uuid]
+    assert (found == silent) if again_s else (value_of(found) == {7: 0.6})
+
+
 async def test_the_driver_is_told_in_its_parts(nvml: StandIn, gpus: Open, tmp_path: Path) -> None:
     nvml.show(hosts.cmp170hx(1))
     version = tmp_path / "driver/nvidia/version"

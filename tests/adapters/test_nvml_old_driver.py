@@ -76,3 +76,10 @@ async def test_the_name_tells_what_the_driver_does_not(old_driver: NvmlGpus) -> 
     reading = await old_driver.read()
     assert isinstance(reading, Known)
     assert capability(reading.value[0]) == "sm_80"
+
+
+async def test_who_computed_is_not_known_to_it(old_driver: NvmlGpus) -> None:
+    await old_driver.read()
+    found = (await old_driver.shares(["GPU-00000001"]))["GPU-00000001"]
+    assert isinstance(found, Unknown)
+    assert "does not know" in found.reason

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agent.adapters.nvml_wire import decode_card
+from agent.adapters.nvml_wire import decode_card, decode_shares
 from agent.clock import Instant
 from agent.host.gpu import (
     READINGS,
@@ -99,3 +99,13 @@ def test_a_real_card_of_today_leaves_nothing_unknown(when: str) -> None:
 def test_a_real_idle_card_uses_nothing_though_the_driver_keeps_a_reserve() -> None:
     card = decode_card(RECORDED["idle"][0], AT)
     assert (card.memory_used, card.memory_reserved) == (Known(Bytes(0), AT), Known(Bytes(644_939_776), AT))
+
+
+def test_who_computed_arrives_with_pids_as_numbers() -> None:
+    """JSON has no numbers as keys."""
+    there = {"uuid": "GPU-0", "shares": [[7, 0.6], [8, 0.03]], "unknown": {}, "unsupported": []}
+    missing = {"uuid": "GPU-1", "shares": None, "unknown": {"shares": "no permission"}, "unsupported": []}
+    assert decode_shares(json.loads(json.dumps([there, missing])), AT) == {
+        "GPU-0": Known({7: 0.6, 8: 0.03}, AT),
+        "GPU-1": Unknown("no permission"),
+    }

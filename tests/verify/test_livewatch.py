@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
@@ -14,12 +14,13 @@ from agent.container.port import ContainerView, RunState
 from agent.daemon.fleet import Fleet
 from agent.daemon.livewatch import PERIOD_S, LiveWatch
 from agent.engines.model import EngineReading, RankReading
-from agent.host.gpu import Gpu, GpuProcess
+from agent.host.gpu import Gpu, GpuProcess, Shares
 from agent.host.port import GpuSource, Processes
 from agent.host.process import Process
-from agent.host.reading import Known, Unknown
+from agent.host.reading import Known, Reading, Unknown
 from agent.metrics.board import Board
 from agent.plan.model import Claim
+from agent.quantity import Bytes
 from agent.samples.model import Miss, Missed, Sample
 from tests.metrics.boards import board
 from tests.preflight.build import card, need
@@ -42,11 +43,18 @@ class Stage:
         """When the card was read last; None: just now."""
         self.wanted = wanted
         self.trees: dict[int, tuple[Process, ...]] = {}
+        self.busy: dict[int, float] | Unknown = {}
+        self.asked = 0
         self.watch = LiveWatch(cast(Fleet, self), cast(GpuSource, self), cast(Processes, self), self)
 
     async def tell(self, slug: str, kind: str, text: str, data: Mapping[str, Any] | None = None) -> None:
         assert slug == SLUG
         self.told.append((kind, text, dict(data or {})))
+
+    async def shares(self, uuids: Collection[str]) -> dict[str, Reading[Shares]]:
+        self.asked += 1
+        found = self.busy if isinstance(self.busy, Unknown) else Known(self.busy, self.now())
+        return dict.fromkeys(uuids, found)
 
     def last(self) -> Known[tuple[Gpu, ...]]:
         read = self.mono if self.card_read is None else self.card_read
@@ -246,6 +254,56 @@ async def test_another_deployment_on_the_card_is_named(stage: Stage, running: in
         await stage.pass_by()
     assert [one[2]["causes"] for one in stage.told] == expect
     assert all("other computes on card 0 too" in text for _, text, _ in stage.told)
+
+
+# ── who else is on the card ───────────────────────────────────────────────────────────────────────────────────────
+
+STRANGER = GpuProcess(4121, Known(Bytes.gib(12), Instant(0.0, EPOCH)))
+
+
+async def test_a_stranger_that_computes_is_told_with_its_share(stage: Stage) -> None:
+    """Nobody is told while it only holds its memory, however long; who begins to compute is told within a look."""
+    stage.card = card(0, processes=(GpuProcess(7, Unknown("no")), STRANGER))
+    stage.trees[7], stage.busy = (one_process(7),), {7: 0.9}
+    await stage.serve(1800, 24.0)
+    assert stage.told == []
+    stage.busy = {7: 0.5, 4121: 0.5}
+    await stage.serve(PERIOD_S, 24.0)
+    ((_, text, data),) = stage.told
+    assert data["causes"] == ["foreign_load"]
+    assert "pid 4121 computes on card 0 too, 50% of the time" in text
+
+
+@pytest.mark.parametrize(
+    ("busy", "name", "words"),
+    [
+        ({7: 0.9}, "foreign_memory", "holds 12 GiB of memory on card 0, no computation seen"),
+        (Unknown("not supported by this card"), "foreign_unknown", "unknown whether computing (not supported"),
+    ],
+)
+async def test_memory_that_is_held_is_told_beside_the_cause(
+    stage: Stage, busy: dict[int, float] | Unknown, name: str, words: str
+) -> None:
+    stage.card = card(0, throttle=("hw_thermal",), processes=(GpuProcess(7, Unknown("no")), STRANGER))
+    stage.trees[7], stage.busy = (one_process(7),), busy
+    await stage.serve(1200, 24.0)
+    ((_, text, data),) = stage.told
+    assert data["causes"] == ["throttling", name]
+    assert "likely because card 0 is throttled" in text
+    assert words in text
+
+
+async def test_nvml_is_asked_who_computes_only_for_what_is_slow_and_beside_somebody(stage: Stage) -> None:
+    stage.card = card(0, processes=(GpuProcess(7, Unknown("no")), STRANGER))
+    stage.trees[7] = (one_process(7),)
+    await stage.serve(1800, 58.0)
+    assert stage.asked == 0, "it is not slow"
+    stage.card = card(0, processes=(GpuProcess(7, Unknown("no")),))
+    await stage.serve(1800, 24.0)
+    assert stage.asked == 0, "it is alone"
+    stage.card = card(0, processes=(GpuProcess(7, Unknown("no")), STRANGER))
+    await stage.serve(PERIOD_S, 24.0)
+    assert stage.asked == 1
 
 
 async def test_more_requests_than_clients_is_said_as_the_suspicion_that_it_is(stage: Stage) -> None:

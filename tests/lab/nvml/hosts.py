@@ -1,7 +1,8 @@
 """Hosts as the stand-in library shows them: plain documents that a test may change before and while they are shown.
 
 Codes in `error`, `errors` and `event_types` are NVML's own (15: GPU is lost; mask 8: Xid events). A key that a card
-lacks is one that it does not support. Sizes are bytes, powers milliwatts, as NVML gives them.
+lacks is one that it does not support. Sizes are bytes, powers milliwatts, as NVML gives them. `shares` has who
+computed: `{"pid": 7, "sm": 60, "age": 2}` for 60 % of the time, two seconds ago.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ def card(index: int, name: str, memory: int, **more: Any) -> Document:
         "event_types": XID_EVENTS | RECOVERY_EVENTS,
         "processes": [],
         "graphics": [],
+        "shares": [],
     } | more
 
 

@@ -453,6 +453,31 @@ int nvmlDeviceGetGraphicsRunningProcesses_v3(void *h, unsigned *count, process_t
     LEAVE(processes(get(card, "graphics"), count, to));
 }
 
+typedef struct { unsigned pid; unsigned long long when; unsigned sm, memory, encoder, decoder; } share_t;
+
+/* Of each process the share of the card's time, `age` seconds old; only those that are newer than `since`. */
+int nvmlDeviceGetProcessUtilization(void *h, share_t *to, unsigned *count, unsigned long long since) {
+    ENTER_CARD(h);
+    const value *list = get(card, "shares");
+    if (!list) LEAVE(NOT_SUPPORTED);
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    unsigned room = to ? *count : 0, found = 0;
+    for (const value *v = list->child; v; v = v->next) {
+        unsigned long long when = (now.tv_sec - number(get(v, "age"))) * 1e6 + now.tv_nsec / 1000;
+        if (when <= since) continue;
+        if (found < room) {
+            memset(&to[found], 0, sizeof *to);
+            to[found].pid = number(get(v, "pid"));
+            to[found].when = when;
+            to[found].sm = number(get(v, "sm"));
+        }
+        found++;
+    }
+    *count = found;
+    LEAVE(!found ? NOT_FOUND : found > room ? INSUFFICIENT_SIZE : SUCCESS);
+}
+
 /* ---------------------------------------------------------------- events */
 
 static unsigned long long registered[64];
