@@ -177,9 +177,7 @@ class NvmlGpus:
         """Whether it hangs, or has a lost card that only a new one can find again."""
         lost = self._last is not None and any(card.lost for card in self._last.value)
         patience = self._bounds.kill_after_s + (0.0 if owner.opened else self._bounds.open_s)
-        return owner.silent_s > patience or (
-            lost and now - owner.started > self._bounds.reopen_after_s
-        )
+        return owner.silent_s > patience or (lost and now - owner.started > self._bounds.reopen_after_s)
 
     async def _fail(self, owner: OwnerProcess, reason: str) -> Unknown:
         await self._drop(owner)

@@ -14,7 +14,7 @@ import pytest
 
 from tests.lab.children import free_port
 from tests.lab.procs import children, ended, stop
-from tests.lab.simulator.harness import REFUSED, Simulator, start, until
+from tests.lab.simulator.harness import PATIENCE_S, REFUSED, Simulator, start, until
 
 
 def listed(pid: int) -> tuple[str, str, int]:
@@ -231,18 +231,21 @@ def test_a_lost_rank_ends_all_ranks_with_1(tmp_path: Path) -> None:
 def test_a_request_may_name_its_rank_and_a_stopped_rank_shows_nothing_of_what_it_is_given(tmp_path: Path) -> None:
     """As vLLM 0.32 does it: the header pins, a number out of range is refused, a hung core's gauges stay at 0."""
     with start(tmp_path, "--data-parallel-size", "2", SIM_SCALE="0.3", SIM_START_S="1", SIM_BOOT_S="0.1") as sim:
-        ask = {"prompt": "x", "max_tokens": 3}
-        for _ in range(3):
-            assert sim.post("/v1/completions", ask, **{"X-data-parallel-rank": "1"})[0] == 200
+        assert [answer_of(sim, "1") for _ in range(3)] == [200] * 3
         assert made(sim) == {"0": 0.0, "1": 9.0}
-        assert sim.post("/v1/completions", ask, **{"X-data-parallel-rank": "2"})[0] == 400
-        os.kill(sim.cores()[1], signal.SIGSTOP)
-        assert sim.post("/v1/completions", ask, timeout=1.0, **{"X-data-parallel-rank": "1"})[0] == REFUSED
-        assert sim.post("/v1/completions", ask, **{"X-data-parallel-rank": "0"})[0] == 200
+        assert answer_of(sim, "2") == 400
+        stop(sim.cores()[1])
+        assert answer_of(sim, "1", 1.0) == REFUSED
+        assert answer_of(sim, "0") == 200
         assert made(sim) == {"0": 3.0, "1": 9.0}
-        assert set(re.findall(r"^vllm:num_requests_(?:running|waiting){.*} (.*)$", sim.get("/metrics")[1], re.M)) == {
-            "0.0"
-        }
+        gauges = re.findall(r"^vllm:num_requests_(?:running|waiting){.*} (.*)$", sim.get("/metrics")[1], re.MULTILINE)
+        assert gauges == ["0.0"] * 4
+
+
+def answer_of(sim: Simulator, rank: str, timeout: float = PATIENCE_S) -> int:
+    """The status of a request that names this rank."""
+    headers = {"X-data-parallel-rank": rank}
+    return sim.post("/v1/completions", {"prompt": "x", "max_tokens": 3}, timeout, **headers)[0]
 
 
 def made(sim: Simulator) -> dict[str, float]:
