@@ -57,7 +57,8 @@ def deployed(machine: Machine) -> Iterator[None]:
 
 
 def start(machine: Machine) -> None:
-    """A stopped one, until it is ready."""
+    """Anew, until it is ready."""
+    machine.run("agentctl", "stop", SLUG)
     machine.run("agentctl", "start", SLUG)
     assert until(lambda: ready(machine))
 

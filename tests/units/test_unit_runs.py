@@ -61,6 +61,8 @@ def test_the_watchdog_is_fed_and_bites(machine: Machine) -> None:
     machine.run("sh", "-c", f"printf '{short}' > /run/systemd/system/recipe-agent.service.d/short.conf")
     machine.run("systemctl", "daemon-reload")
     machine.run("systemctl", "restart", "recipe-agent")
+    if not engine_pid(machine):
+        machine.run("agentctl", "deploy", SLUG, "--yes", "--wait")
     engine, agent = engine_pid(machine), show(machine, "MainPID")
     assert not until(lambda: show(machine, "MainPID") != agent, within=16)
 
