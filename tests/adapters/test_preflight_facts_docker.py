@@ -19,6 +19,7 @@ from agent.preflight.checks import image, memlock, name_free, port_free, runtime
 from agent.preflight.credit import Running, credit_for
 from agent.preflight.model import Level
 from tests.lab import images
+from tests.lab.children import served
 from tests.lab.engine import Engine
 from tests.preflight.build import WITH_GPUS, plan
 
@@ -72,6 +73,7 @@ async def test_a_process_on_the_hosts_network_is_named_with_its_container(
     foreign: Engine, facts: GatheredFacts
 ) -> None:
     foreign.docker("run", "-d", "--name", "stranger", "--network", "host", *SERVE, str(PORT))
+    assert served(PORT, "/passwd")[0] == 200
     answer = await port_free.look(asked(facts, host=PUBLISHED))
     assert answer.level is Level.FAIL
     assert "in container stranger on the host's network" in answer.found

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tests.lab.place import Unavailable
@@ -64,6 +64,17 @@ def end(child: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         child.kill()
         child.wait()
+
+
+def served(port: int, path: str = "/") -> tuple[int, bytes]:
+    """`get`, once the server answers: a container runs before its server listens, and what publishes its port takes
+    connections before that. Raises TimeoutError."""
+    deadline = time.monotonic() + START_S
+    while time.monotonic() < deadline:
+        with suppress(OSError, http.client.HTTPException):
+            return get(port, path)
+        time.sleep(0.05)
+    raise TimeoutError(f"nobody answers on port {port}")
 
 
 def get(port: int, path: str) -> tuple[int, bytes]:

@@ -16,6 +16,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -44,6 +45,8 @@ class Engine:
         self._root = packages.fetch(packages.ENGINE)
         self._options = tuple(options)
         self._process: subprocess.Popen[bytes] | None = None
+        self._turn = threading.RLock()
+        """It is ended in one thread while another, which saw it go, starts it anew: one after the other."""
 
     @property
     def docker_host(self) -> str:
@@ -70,36 +73,39 @@ class Engine:
 
     def start(self) -> None:
         """Starts it and returns when it answers; raises Unavailable with its last words when it does not."""
-        self._prepare()
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                self._command(), env=self._daemon_environment(), stdin=subprocess.DEVNULL, stdout=log, stderr=log
-            )
-        deadline = time.monotonic() + START_S
-        while not self.answers():
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                raise Unavailable(f"cannot start the lab's Docker Engine: {self._last_words()}")
-            time.sleep(0.05)
+        with self._turn:
+            self._prepare()
+            with self.log.open("ab") as log:
+                self._process = subprocess.Popen(
+                    self._command(), env=self._daemon_environment(), stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                )
+            deadline = time.monotonic() + START_S
+            while not self.answers():
+                if self._process.poll() is not None or time.monotonic() > deadline:
+                    raise Unavailable(f"cannot start the lab's Docker Engine: {self._last_words()}")
+                time.sleep(0.05)
 
     def stop(self) -> None:
         """Ends it and its containers, and waits until it is gone; also one that a test froze or killed."""
-        if self._process is None or self._process.poll() is not None:
-            self.start()  # the containers of a killed one live on, and a new one finds them
-        os.kill(self.pid, signal.SIGCONT)
-        self.docker("rm", "--force", "--volumes", *self.docker("ps", "--all", "--quiet").split(), check=False)
-        self.end(signal.SIGTERM)
+        with self._turn:
+            if self._process is None or self._process.poll() is not None:
+                self.start()  # the containers of a killed one live on, and a new one finds them
+            os.kill(self.pid, signal.SIGCONT)
+            self.docker("rm", "--force", "--volumes", *self.docker("ps", "--all", "--quiet").split(), check=False)
+            self.end(signal.SIGTERM)
 
     def end(self, number: signal.Signals) -> None:
         """Sends dockerd alone a signal that ends it and waits; with SIGKILL the containers live on."""
-        if self._process is None:
-            return
-        self._process.send_signal(number)
-        try:
-            self._process.wait(STOP_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._process = None
+        with self._turn:
+            if self._process is None:
+                return
+            self._process.send_signal(number)
+            try:
+                self._process.wait(STOP_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+            self._process = None
 
     def answers(self) -> bool:
         """Whether it answers on its socket."""

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab import images, inside, sessions
+from tests.lab.children import served
 from tests.lab.engine import Engine
 from tests.lab.place import OUTER_NETWORK, REPOSITORY, SESSION, Unavailable
 
@@ -55,8 +56,9 @@ def second_lab() -> Iterator[tuple[subprocess.Popen[str], Path]]:
 def users_engine(lab_engine: Engine) -> Iterator[Engine]:
     """An Engine with a published port that somebody relies on."""
     images.busybox(lab_engine, "busybox:lab")
-    served = ("busybox:lab", "httpd", "-f", "-p", "80", "-h", "/etc")
-    lab_engine.docker("run", "-d", "--name", "service", "-p", f"{PORT}:80", *served)
+    httpd = ("busybox:lab", "httpd", "-f", "-p", "80", "-h", "/etc")
+    lab_engine.docker("run", "-d", "--name", "service", "-p", f"{PORT}:80", *httpd)
+    assert served(PORT, "/passwd")[0] == 200
     yield lab_engine
     lab_engine.docker("rm", "--force", "service")
 
