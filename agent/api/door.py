@@ -19,6 +19,9 @@ HEAD_S = 10.0
 """How long a client may take to send the first whole head of a request."""
 IDLE_S = 75.0
 """How long a connection may rest between two requests, or take a finished answer without moving."""
+SURE_S = 1.0
+"""What came while the agent itself stood still (a paused virtual machine, a host without a free processor) is taken up
+before anybody is called late: a timer that is due as well would run before the request that it is about."""
 
 
 @dataclass(slots=True)
@@ -49,13 +52,14 @@ class Door(web.RequestHandler):
     A timer runs whenever no request is being answered. `busy` and `idle` are called by the middleware.
     """
 
-    __slots__ = ("_crowd", "_timer", "_unsent", "_who")
+    __slots__ = ("_crowd", "_sure", "_timer", "_unsent", "_who")
 
     def __init__(self, manager: web.Server, crowd: Crowd, **options: Any) -> None:
         super().__init__(manager, loop=asyncio.get_running_loop(), keepalive_timeout=IDLE_S, **options)
         self._crowd = crowd
         self._who = ""
         self._timer: asyncio.TimerHandle | None = None
+        self._sure = False
         self._unsent = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -84,6 +88,7 @@ class Door(web.RequestHandler):
 
     def _wait(self, seconds: float) -> None:
         self._stop()
+        self._sure = False
         self._timer = asyncio.get_running_loop().call_later(seconds, self._late)
 
     def _stop(self) -> None:
@@ -93,6 +98,10 @@ class Door(web.RequestHandler):
 
     def _late(self) -> None:
         """A slow reader that still reads may go on."""
+        if not self._sure:
+            self._sure = True
+            self._timer = asyncio.get_running_loop().call_later(SURE_S, self._late)
+            return
         left = self._left()
         if 0 < left < self._unsent:
             self._unsent = left

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -71,6 +72,7 @@ async def ended(reader: asyncio.StreamReader) -> bool:
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(door, "HEAD_S", 0.3)
     monkeypatch.setattr(door, "IDLE_S", 0.3)
+    monkeypatch.setattr(door, "SURE_S", 0.2)
 
 
 @pytest.mark.usefixtures("impatient")
@@ -88,6 +90,23 @@ async def trickled(writer: asyncio.StreamWriter, byte: bytes) -> None:
     while not writer.is_closing():
         writer.write(byte)
         await asyncio.sleep(0.05)
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("first", [b"", b"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n"], ids=["first", "second"])
+async def test_a_host_that_stood_still_costs_no_client_its_answer(first: bytes) -> None:
+    """A virtual machine that was paused, a processor that others had: the head came in time, and waits to be read."""
+    async with serving(Crowd(8, 8)) as port, client(port) as (reader, writer):
+        writer.write(first)
+        if first:
+            await reader.readuntil(b"late")
+        else:
+            await asyncio.sleep(0.05)  # the connection is made
+        raw = writer.get_extra_info("socket").dup()
+        raw.send(b"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
+        raw.close()
+        time.sleep(1.0)  # the whole loop stands still, the server's too
+        assert b"200 OK" in await reader.readuntil(b"late")
 
 
 @pytest.mark.usefixtures("impatient")
