@@ -5,64 +5,113 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from agent.clock import Instant
 from agent.engines.model import number_of
+from agent.samples.fold import SETTLED_S
 from agent.samples.marks import Canaries, RankMark
 from agent.samples.model import Canary, Sample
 
-TELLS_S = 30.0
-"""So long after an answer the counters tell whose it was: SGLang's idle ranks write theirs every 30 s."""
+AGAIN_S = 3600.0
+"""After so long a name is tried again that was not answered by its rank: what was refused may have been for another
+reason, and a client's request may have been taken for the answer."""
+
+STEPS = 3
+"""Steps until an answer, at most: the one under way, its own beside another's next, and one to spare."""
+
+Ranks = Mapping[str, RankMark]
 
 
 def fold_canaries(
-    before: Canaries, sample: Sample, ranks: Mapping[str, RankMark], *, idle: bool, proved: bool, excused: bool
+    before: Canaries, sample: Sample, ranks: Ranks, *, idle: bool, proved: Instant | None, excused: bool
 ) -> Canaries:
-    """`ranks` are those after this sample. `idle`: nothing ran when it was taken; `proved`: the engine showed since the
-    last one that it lives; `excused`: nothing can be expected of it now.
-
-    Strikes of a rank that was asked by its name are cleared by that rank's own progress: the others go on beside one
-    that hangs.
-    """
+    """`ranks` are those after this sample. `idle`: nothing ran when it was taken; `proved`: when the engine last showed
+    that it lives; `excused`: nothing can be expected of it now."""
     at = sample.at
-    if before.aims and before.rank:
-        proved = any(mark.progressed is at for mark in named(ranks, before.rank))
-    after = replace(before, strikes=0) if proved or excused else before
+    after = replace(before, excused=at if excused else before.excused, moves=moves(before.moves, ranks, at))
+    lived = last_life(after, before.rank, ranks, proved)
+    if lived is not None and lived.mono >= at.mono:
+        after = replace(after, strikes=0)
     if sample.canary is not None:
-        after = fold_answer(after, sample.canary, sample)
-    after = replace(after, aims=aims(after, sample, ranks))
-    if sample.canary_out and before.out is None:
+        after = fold_answer(after, sample.canary, sample, ranks, proved)
+    after = learn(after, sample, ranks)
+    if not sample.canary_out:
+        return replace(after, out=None, calm=not works(ranks), moves={})
+    if before.out is None:
         return replace(after, out=at, asked_idle=idle)
-    return replace(after, out=before.out if sample.canary_out else None)
+    return replace(after, out=before.out)
 
 
-def fold_answer(before: Canaries, canary: Canary, sample: Sample) -> Canaries:
-    at = sample.at
-    ended = replace(before, ended=at, took=canary.seconds, rank=canary.rank, unfit="")
+def fold_answer(
+    before: Canaries, canary: Canary, sample: Sample, ranks: Ranks, proved: Instant | None = None
+) -> Canaries:
+    """A strike counts where nothing happened since it was asked that would have cleared it: else it would be there
+    for the next one, which may be lost an hour later and for another reason."""
+    at, asked = sample.at, sample.at.mono - canary.seconds
+    ended = replace(before, ended=at, took=canary.seconds, rank=canary.rank, unfit="", untold=False)
     if canary.token:
-        return replace(ended, token=at, strikes=0)
-    if canary.refused_us and canary.rank:  # perhaps it does not know the rank; without one it may take the question
-        return replace(ended, aims=False)
+        return replace(ended, token=at, strikes=0, untold=bool(canary.rank) and before.calm)
+    if canary.rank and not canary.timed_out:
+        # a core that hangs answers nothing: this is the HTTP side's word, of the number or of the moment
+        return ended if canary.status is None else replace(ended, stray=at, own=())
     if canary.refused_us:
         return replace(ended, unfit=canary.why)
-    strikes = before.strikes + 1 if canary.rank == before.rank or not before.aims else 1
-    return replace(ended, strikes=strikes, struck=at, struck_after=canary.seconds, struck_why=canary.why)
+    struck = replace(ended, struck=at, struck_after=canary.seconds, struck_why=canary.why)
+    lived = last_life(before, canary.rank, ranks, proved)
+    if lived is not None and lived.mono > asked:
+        return replace(struck, strikes=0)
+    same = canary.rank == before.rank or not before.aims
+    if before.aims and canary.rank and held_up(before.moves, ranks, canary.rank):
+        return replace(struck, strikes=before.strikes if same else 0)
+    return replace(struck, strikes=before.strikes + 1 if same else 1)
 
 
-def aims(canaries: Canaries, sample: Sample, ranks: Mapping[str, RankMark]) -> bool | None:
-    """By the last answer that named a rank in a moment when nothing else ran: the one rank that moved gave it.
+def last_life(canaries: Canaries, rank: str, ranks: Ranks, proved: Instant | None) -> Instant | None:
+    """When what was asked last showed that it lives, or was excused. A rank that was asked by its name shows it by its
+    own progress alone: the others go on beside one that hangs."""
+    own = [mark.progressed for mark in named(ranks, rank)] if canaries.aims and rank else [proved]
+    known = [instant for instant in (*own, canaries.excused) if instant is not None]
+    return max(known, key=lambda instant: instant.mono, default=None)
 
-    A version that does not know the header gives the question to any rank. Where several moved, or none yet, nothing
-    is concluded.
+
+def moves(before: Mapping[str, int], ranks: Ranks, at: Instant) -> dict[str, int]:
+    """At how many looks each rank moved while a question was under way."""
+    moved = {mark.last.number for mark in ranks.values() if mark.progressed.mono >= at.mono}
+    return {number: before.get(number, 0) + (number in moved) for number in {*before, *moved}}
+
+
+def held_up(moves: Mapping[str, int], ranks: Ranks, rank: str) -> bool:
+    """The others work and made too few steps meanwhile: where ranks share their steps (expert parallel), the question
+    waits for the end of theirs. Whether they hang is judged by their own silence."""
+    others = {name: mark for name, mark in ranks.items() if number_of(name) != rank}
+    return works(others) and max((count for number, count in moves.items() if number != rank), default=0) < STEPS
+
+
+def learn(canaries: Canaries, sample: Sample, ranks: Ranks) -> Canaries:
+    """Whose the last token was that named a rank while nothing ran: of the one rank that moved.
+
+    A version that does not know the header gives the question to any rank. Where several moved, or none, nothing is
+    known of it; that another answered is believed once all counters have settled.
     """
-    token = canaries.token
-    if canaries.aims is not None or not canaries.rank or token is None or token is not canaries.ended:
-        return canaries.aims
-    if sample.at - token > TELLS_S or any(mark.last.work for mark in ranks.values()):
-        return None
-    asked = token.mono - canaries.took
-    moved = {mark.last.number for mark in ranks.values() if mark.progressed.mono >= asked}
-    return moved == {canaries.rank} if len(moved) == 1 else None
+    at, token = sample.at, canaries.token
+    if canaries.stray is not None and at - canaries.stray >= AGAIN_S:
+        canaries = replace(canaries, stray=None, own=())
+    if not canaries.untold or token is None:
+        return canaries
+    asked, late = token.mono - canaries.took, at - token > SETTLED_S
+    moved = {mark.last.number for mark in ranks.values() if mark.progressed.mono > asked}
+    if moved == {canaries.rank} and not works(ranks):
+        return replace(canaries, untold=False, own=canaries.own if canaries.aims else (*canaries.own, canaries.rank))
+    if not late:
+        return canaries
+    if len(moved) == 1 and not works(ranks) and canaries.rank not in moved:
+        return replace(canaries, untold=False, stray=at, own=())
+    return replace(canaries, untold=False, own=canaries.own if canaries.aims else ())
 
 
-def named(ranks: Mapping[str, RankMark], number: str) -> tuple[RankMark, ...]:
+def works(ranks: Ranks) -> bool:
+    return any(mark.last.work for mark in ranks.values())
+
+
+def named(ranks: Ranks, number: str) -> tuple[RankMark, ...]:
     """The schedulers of this data-parallel rank."""
     return tuple(mark for name, mark in ranks.items() if number_of(name) == number)

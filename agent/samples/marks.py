@@ -83,6 +83,10 @@ class Answers:
     """Seconds that the scheduler's last heartbeat was old when it was last told."""
 
 
+TWICE = 3
+"""So many pairs of answers show that a number counts."""
+
+
 @dataclass(frozen=True, slots=True)
 class Canaries:
     """What became of the requests for one token."""
@@ -106,8 +110,30 @@ class Canaries:
     took: float = 0.0
     rank: str = ""
     """The data-parallel rank that the last one was asked of; empty: whichever took it."""
-    aims: bool | None = None
-    """Whether the rank that is named answers and no other: None until an answer has told."""
+    calm: bool = False
+    """Nothing ran when the last one was asked, or now where none is under way."""
+    moves: Mapping[str, int] = field(default_factory=dict)
+    """At how many looks each rank moved since the one under way was asked."""
+    untold: bool = False
+    """The last one brought a token, and it is not known yet whether the rank that it named gave it."""
+    own: tuple[str, ...] = ()
+    """The ranks that were seen to answer to their numbers, in a row, each asked twice running."""
+    stray: Instant | None = None
+    """When one that named a rank was last answered by another, or turned away."""
+    excused: Instant | None = None
+    """When no token was last to be expected."""
+
+    @property
+    def aims(self) -> bool | None:
+        """Whether the rank that is named answers and no other: None until enough answers have told.
+
+        Three times a rank twice running, and not always the same: turns pass no rank twice, a fixed choice stays with
+        one, and chance seldom goes so far.
+        """
+        if self.stray is not None:
+            return False
+        twice = [first for first, second in zip(self.own[::2], self.own[1::2], strict=False) if first == second]
+        return True if len(twice) >= TWICE and len(set(twice)) > 1 else None
 
 
 @dataclass(frozen=True, slots=True)

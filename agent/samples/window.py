@@ -127,7 +127,7 @@ class WindowBuilder:
                 ranks=ranks,
                 effort=effort,
                 clients=Clients(pooled=marks.clients.pooled),
-                canaries=Canaries(),
+                canaries=Canaries(own=marks.canaries.own, stray=marks.canaries.stray, excused=at),
                 xids=marks.xids,
                 oom_kills=marks.oom_kills,
                 since=at,
@@ -147,7 +147,7 @@ class WindowBuilder:
         self._note_failures(sample, progressed)
         excused = self._excuses(sample, effort)
         loads = self._loads(sample, effort)
-        proved = progressed or effort.spoke is sample.at
+        proved = newest(effort.spoke, *(mark.progressed for mark in ranks.values()))
         canaries = fold_canaries(
             before.canaries, sample, ranks, idle=is_idle(sample, work), proved=proved, excused=excused or loads
         )
@@ -214,6 +214,10 @@ class WindowBuilder:
         if self._oom_first is None or sample.oom_kills < self._oom_first:
             self._oom_first = sample.oom_kills
         return sample.oom_kills - self._oom_first
+
+
+def newest(*instants: Instant | None) -> Instant | None:
+    return max((one for one in instants if one is not None), key=lambda one: one.mono, default=None)
 
 
 def first_of_each(failures: list[tuple[Instant, LogEvent]]) -> list[tuple[Instant, LogEvent]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agent.quantity import counted
 from agent.samples.marks import Gauge, RankMark
-from agent.verdict import cards
+from agent.verdict import cards, signs
 from agent.verdict.case import Case
 from agent.verdict.kinds import Kind
 from agent.verdict.model import Judged, Remedy, Verdict
@@ -52,7 +52,7 @@ def suspect(case: Case, name: str, mark: RankMark, seconds: float, window: float
     ranks the silent one is asked: another's token says nothing about it."""
     answers = case.marks.answers
     answered = answers.ping_ok is not None and case.now - answers.ping_ok <= PING_FRESH_S
-    asks = case.may_ask and not case.struck_since(case.quiet_since(mark)) and (not answered or seconds >= window)
+    asks = case.may_ask and not signs.canary(case, case.quiet_since(mark)) and (not answered or seconds >= window)
     told = f"{requests(mark)} and nothing moved for {seconds:.0f} s{rank(case, name)}"
     wait = f"; looks on until {window:.0f} s" if seconds < window < float("inf") else "; no second sign"
     return Verdict(

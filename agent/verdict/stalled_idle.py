@@ -6,7 +6,7 @@ from agent.quantity import counted
 from agent.verdict.case import Case
 from agent.verdict.kinds import Kind
 from agent.verdict.model import Judged, Remedy, Verdict
-from agent.verdict.ranks import quietest, resting, several, tells
+from agent.verdict.ranks import answers_in, resting, tells, whom
 
 STRIKES = 2
 
@@ -33,17 +33,10 @@ def judge(case: Case) -> Verdict | None:
             Judged.READY,
             f"idle; asks for one token, since nothing has shown for {case.now - alive:.0f} s that it lives",
             wants_canary=True,
-            canary_timeout_s=case.watch.canary_idle_timeout.value,
+            canary_timeout_s=answers_in(case),
             canary_rank=whom(case),
         )
     return None
-
-
-def whom(case: Case) -> str:
-    """The rank to ask, where a question may name one: the quietest. Its answer also tells whether it was its own."""
-    if not several(case) or case.marks.canaries.aims is False:
-        return ""
-    return quietest(case)[0]
 
 
 def idle(case: Case) -> bool:
@@ -65,7 +58,7 @@ def struck(case: Case) -> Verdict:
             kind=Kind.IDLE,
             wants_canary=case.may_ask,
             canary_rank=whom(case),
-            canary_timeout_s=case.watch.canary_idle_timeout.value,
+            canary_timeout_s=answers_in(case),
             evidence=(canaries.struck_why,),
         )
     return Verdict(
@@ -78,7 +71,10 @@ def struck(case: Case) -> Verdict:
 
 
 def ask_after(case: Case) -> float:
-    """Seconds without a sign of life before a canary."""
+    """Seconds without a sign of life before a canary. One whose answer told that a rank answers to its number is
+    followed at once by those that are still wanted for it."""
+    if case.marks.canaries.own and not case.marks.canaries.untold and whom(case):
+        return 0.0
     patience = case.watch.canary_idle.value
     if case.clients and not case.marks.clients.pooled:
         return min(patience, max(case.watch.suspect.value, case.watch.stall.value))

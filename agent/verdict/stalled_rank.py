@@ -15,7 +15,7 @@ from agent.verdict import healthy
 from agent.verdict.case import Case
 from agent.verdict.kinds import Kind
 from agent.verdict.model import Judged, Remedy, Verdict
-from agent.verdict.ranks import quiet_since, quietest, resting, tells
+from agent.verdict.ranks import answers_in, quiet_since, quietest, resting, shown, tells
 from agent.verdict.stalled_idle import STRIKES
 
 
@@ -25,7 +25,7 @@ def judge(case: Case) -> Verdict | None:
     A compiler or weights on their way excuse it, as they excuse an idle engine.
     """
     canaries = case.marks.canaries
-    marks = named(case.marks.ranks, canaries.rank)
+    marks = named(shown(case), canaries.rank)
     if not tells(case) or not canaries.strikes or case.compiling or not resting(marks):
         return None
     if not case.struck_since(quiet_since(case, marks)):
@@ -38,7 +38,7 @@ def judge(case: Case) -> Verdict | None:
             f"while {others}; asks it once more",
             kind=Kind.IDLE,
             wants_canary=case.may_ask,
-            canary_timeout_s=timeout(case),
+            canary_timeout_s=answers_in(case),
             canary_rank=canaries.rank,
             evidence=(canaries.struck_why,),
         )
@@ -54,7 +54,7 @@ def judge(case: Case) -> Verdict | None:
 
 def ask(case: Case) -> Verdict | None:
     """Nothing else is to be said, and a rank with nothing to do has been quiet for long: it is asked for one token."""
-    if not tells(case) or not case.may_ask or case.compiling:
+    if not tells(case) or not case.may_ask or case.compiling or case.marks.canaries.untold:
         return None
     number, since = quietest(case)
     quiet = case.now - since
@@ -65,7 +65,7 @@ def ask(case: Case) -> Verdict | None:
         found,
         why=f"{found.why}; asks rank {number} for one token, since nothing of it has shown for {quiet:.0f} s",
         wants_canary=True,
-        canary_timeout_s=timeout(case),
+        canary_timeout_s=answers_in(case),
         canary_rank=number,
     )
 
@@ -77,11 +77,3 @@ def patience(case: Case) -> float:
     if case.clients is None or case.work is None or case.marks.clients.pooled or case.clients <= case.work:
         return calm
     return min(calm, max(case.watch.suspect.value, case.watch.stall.value))
-
-
-def timeout(case: Case) -> float | None:
-    """Seconds for its answer. Ranks that share a step (expert parallel) answer after the others' step, which without
-    chunks is a whole prefill: then as long as a canary may take behind one."""
-    if case.work and case.engine is not None and not case.engine.chunked:
-        return None
-    return case.watch.canary_idle_timeout.value

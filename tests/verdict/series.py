@@ -145,7 +145,8 @@ class World:
     """Why the agent does not see the host's processes and network."""
     process_start: float | None = 1.0
     canary: Callable[[float], float | str | None] = lambda _: 0.2
-    """Seconds until a token for a canary asked at that time; None: never; text: the engine's refusal (HTTP 4xx)."""
+    """Seconds until a token for a canary asked at that time; None: never; text: the engine's answer without one, with
+    the HTTP status that it begins with (404 where it has none)."""
     aimed: Callable[[str, float], float | str | None] | None = None
     """The same for a canary that one rank is to answer, as the plan's engine takes the header; the rank by its name."""
     on_token: Callable[[], None] = lambda: None
@@ -285,7 +286,7 @@ class Canaries:
         asked, takes, timeout, rank = self.pending
         if isinstance(takes, str):
             self.pending = None
-            return Canary(False, 0.1, takes, status=404, rank=rank)
+            return Canary(False, 0.1, takes, status=int(takes[:3]) if takes[:3].isdecimal() else 404, rank=rank)
         if takes is not None and takes <= timeout and at >= asked + takes:
             self.pending = None
             world.on_token()
