@@ -69,6 +69,7 @@ def judged(head: Head, samples: Iterator[Sample], watch: Watch) -> Iterator[Mome
         learned=head.learned,
         scrape_is_ping=engine is not None and dialect_of(engine.kind).traits.scrape_is_ping,
         spacing=spacing(ahead),
+        own=head.own,
     )
     record = Deployment(
         SLUG,

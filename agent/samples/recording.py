@@ -39,6 +39,8 @@ class Head:
     learned: Mapping[str, float] = field(default_factory=dict)
     watch: Mapping[str, float | None] = field(default_factory=dict)
     """Windows that were set, in seconds by name."""
+    own: tuple[str, ...] = ()
+    """The data-parallel ranks that were seen to answer to their numbers, in a row; that may be days ago."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +148,7 @@ def write_recording(window: Window, engine: EngineLaunch | None, watch: Watch | 
         ready=window.ready.mono if window.ready else None,
         learned=window.learned,
         watch=stated(watch) if watch else {},
+        own=window.marks.canaries.own,
     )
     return [dumps(line) for line in (slim(head), *(line_of(sample) for sample in window.samples))]
 

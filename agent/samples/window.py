@@ -66,8 +66,10 @@ class WindowBuilder:
         learned: Mapping[str, float] | None = None,
         scrape_is_ping: bool = False,
         spacing: float = 0.0,
+        own: tuple[str, ...] = (),
     ) -> None:
-        """`spacing`: seconds between two looks where they were further apart than the watch's period."""
+        """`spacing`: seconds between two looks where they were further apart than the watch's period; `own`: the
+        data-parallel ranks that were seen to answer to their numbers before."""
         self._watch = watch
         self._gap = max(GAP_PERIODS * max(watch.period.value, spacing), GAP_S)
         self._scrape_is_ping = scrape_is_ping
@@ -81,7 +83,7 @@ class WindowBuilder:
         power = {
             key.removeprefix(IDLE_POWER): value for key, value in (learned or {}).items() if key.startswith(IDLE_POWER)
         }
-        marks = Marks()
+        marks = Marks(canaries=Canaries(own=own))
         marks = replace(marks, effort=replace(marks.effort, idle_power=power))
         self._window = Window((), started, ready, learned=dict(learned or {}), marks=marks)
 
