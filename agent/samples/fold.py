@@ -46,14 +46,16 @@ def fold_ranks(
     before: Mapping[str, RankMark], reading: EngineReading, restarted: bool, at: Instant
 ) -> dict[str, RankMark]:
     """The ranks after a good scrape. One that this scrape does not name keeps its last state: nothing new was said.
+    After a minute beside others that are named it was taken away.
 
     Of an engine that was started anew only those are left that it names.
     """
     after = {} if restarted and reading.ranks else dict(before)
     for rank in reading.ranks:
         known = None if restarted else before.get(rank.rank)
-        after[rank.rank] = fold_rank(known, rank, at)
-    return after
+        after[rank.rank] = replace(fold_rank(known, rank, at), named=at)
+    gone = {name for name, mark in after.items() if mark.named is not None and at - mark.named >= SETTLED_S}
+    return {name: mark for name, mark in after.items() if name not in gone} if reading.ranks else after
 
 
 def fold_rank(before: RankMark | None, rank: RankReading, at: Instant) -> RankMark:

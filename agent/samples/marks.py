@@ -35,6 +35,8 @@ class RankMark:
     since: Instant
     gauge: Gauge = Gauge.UNKNOWN
     still_tokens: float = 0.0
+    named: Instant | None = None
+    """When a look last showed it."""
 
     @property
     def steps_visible(self) -> Gauge:

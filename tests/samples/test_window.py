@@ -85,6 +85,18 @@ def test_a_rank_that_a_scrape_does_not_name_keeps_its_last_word():
     assert window.marks.ranks["0"].progressed == at(0)
 
 
+def test_a_rank_that_is_named_no_more_beside_others_is_gone_after_a_minute():
+    """Elastic ranks: what the one that was taken away did last is no work that waits."""
+    fold = builder()
+    fold.add(sample(0, rank("0"), rank("1", running=2)))
+    assert set(fold.add(sample(30, rank("0"))).marks.ranks) == {"0", "1"}
+    assert set(fold.add(sample(40, rank("0"), rank("1", running=2))).marks.ranks) == {"0", "1"}
+    assert set(fold.add(sample(70, rank("0"))).marks.ranks) == {"0", "1"}
+    assert set(fold.add(sample(100, rank("0"))).marks.ranks) == {"0"}
+    fold.add(sample(130, scrape=EngineReading(ranks=())))
+    assert set(fold.add(sample(160, scrape=EngineReading(ranks=()))).marks.ranks) == {"0"}, "none is named"
+
+
 @pytest.mark.parametrize(
     "after",
     [

@@ -42,6 +42,8 @@ class Balancer:
         self.asked.append((at, name))
         if name and self.refuses_names:
             return self.refuses_names
+        if name and int(name) >= len(self.world.ranks):
+            return f"400 data_parallel_rank {name} is out of range"
         if self.picks_first and (not name or not self.takes_names):
             name = str(min(range(len(self.world.ranks)), key=lambda number: self.world.ranks[number].running))
         elif not name or not self.takes_names:
@@ -49,7 +51,8 @@ class Balancer:
             name = str(self.turn % len(self.world.ranks))
         if name in self.hung:
             return None
-        self.world.on_token = lambda: self.count(self.world.ranks[int(name)])
+        rank = self.world.ranks[int(name)]
+        self.world.on_token = lambda: self.count(rank)
         return self.wait + 0.2
 
     def count(self, rank: Rank) -> None:

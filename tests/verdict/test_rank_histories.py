@@ -9,6 +9,7 @@ import pytest
 from agent.action.replay import replay
 from agent.plan.windows import derive
 from agent.samples.recording import read_recording, write_recording
+from agent.verdict.model import Judged
 from tests.verdict import scenarios as s
 from tests.verdict.rank_worlds import IDLE_ASK_S, SOON_S, STEP_S, TWO_STRIKES_S, Balancer, life, of, play
 from tests.verdict.series import PP4, PP4_CLAIMS, Series, World, faults, pp4_watch, timeline
@@ -52,6 +53,26 @@ def test_a_rank_that_was_taken_away_is_not_asked() -> None:
     ticks = play(script, 4000, 4)
     assert not faults(ticks), timeline(ticks)
     assert {name for at, name in idle.balancers[0].asked if at > 1010} == {"0", "1"}
+
+
+@pytest.mark.parametrize("clients", [0, 1])
+def test_what_a_rank_did_before_it_was_taken_away_is_no_work(clients: int) -> None:
+    """It was seen with a request last; the others have nothing to do later, and a pool's connection stays."""
+    idle = life(busy_from=650.0)
+
+    def script(world: World, at: float) -> None:
+        idle(world, at)
+        if at >= 900 and len(world.ranks) > 1:
+            world.ranks[1].running = 1
+        if at >= 1000:
+            del world.ranks[1:]
+        if at >= 1500:
+            world.idle()
+            world.rank.running, world.clients = 0, clients
+
+    ticks = play(script, 4000)
+    assert not faults(ticks), timeline(ticks)
+    assert ticks[-1].verdict.state is Judged.READY, timeline(ticks)
 
 
 @pytest.mark.parametrize("answer", ["503 The model is currently scaling", "500 Internal Server Error", "429 busy"])
