@@ -7,11 +7,12 @@ from dataclasses import replace
 import pytest
 
 from agent.action.replay import replay
+from agent.engines.model import EngineReading
 from agent.plan.windows import derive
 from agent.samples.recording import read_recording, write_recording
 from agent.verdict.model import Judged
 from tests.verdict import scenarios as s
-from tests.verdict.rank_worlds import IDLE_ASK_S, SOON_S, STEP_S, TWO_STRIKES_S, Balancer, life, of, play
+from tests.verdict.rank_worlds import IDLE_ASK_S, SOON_S, STEP_S, TWO_STRIKES_S, Balancer, life, of, play, window
 from tests.verdict.series import PP4, PP4_CLAIMS, Series, World, faults, pp4_watch, timeline
 
 # ── histories of healthy engines that looked like a hang ──────────────────────────────────────────────────────────
@@ -256,3 +257,47 @@ def test_a_recording_that_begins_long_after_the_numbers_were_seen_is_judged_as_i
     judged = [(tick.verdict.state.value, tick.verdict.kind) for tick in ticks]
     assert ("stalled", "idle") in again
     assert again == judged[-len(again) :]
+
+
+# ── SGLang ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Lagging:
+    """SGLang's schedulers under attention parallelism (`0`, `1/tp1`): an idle one shows its last step for up to 30 s
+    more, and what a request did is counted as it is computed."""
+
+    def __init__(self, hangs: float | None = None, takes_names: bool = True) -> None:
+        self.idle, self.hangs, self.shown = life(takes_names=takes_names), hangs, dict[int, float]()
+        self.settles: dict[int, float] = {}
+
+    def __call__(self, world: World, at: float) -> None:
+        self.idle(world, at)
+        balancer = self.idle.balancers[0]
+        balancer.hung = frozenset({"1"} if self.hangs is not None and at >= self.hangs else ())
+        for number, rank in enumerate(world.ranks):
+            if rank.finished > self.shown.get(number, 5.0):
+                rank.held, rank.kv, rank.extra = 12.0, 0.01, {"realtime.prefill_compute": rank.prompt}
+                self.settles[number] = at + 30.0
+            self.shown[number] = rank.finished
+            if at >= self.settles.get(number, at + 1):
+                rank.held, rank.kv = 0.0, 0.0
+        readings = [rank.reading(name) for rank, name in zip(world.ranks, ("0", "1/tp1"), strict=True)]
+        hidden = {"prompt_tokens", "generation_tokens", "finished"}
+        told = [replace(one, progress={k: v for k, v in one.progress.items() if k not in hidden}) for one in readings]
+        world.scrape = EngineReading(ranks=tuple(replace(one, held_tokens=one.held_tokens or 0.0) for one in told))
+
+
+@pytest.mark.parametrize("hangs", [None, 1500.0])
+def test_numbers_are_seen_to_count_though_gauges_lag(hangs: float | None) -> None:
+    script = Lagging(hangs)
+    ticks = play(script, 3600, engine=s.SGLANG)
+    assert window(ticks[:120]).marks.canaries.aims is True, "in twenty minutes"
+    found = faults(ticks)
+    assert bool(found) is (hangs is not None), timeline(ticks)
+    assert hangs is None or 1500 <= found[0].at <= 1500 + IDLE_ASK_S + TWO_STRIKES_S + 60 + SOON_S, timeline(ticks)
+
+
+def test_lagging_gauges_make_no_answer_of_another_rank_a_named_ones() -> None:
+    ticks = play(Lagging(takes_names=False), 7200, engine=s.SGLANG)
+    assert True not in {tick.window.marks.canaries.aims for tick in ticks}
+    assert not faults(ticks), timeline(ticks)
