@@ -341,13 +341,15 @@ class Loop:
         if quiet and not moved:
             return
         fields = {"recipe": self.record.slug, "state": self.record.state.value, "step": type(step).__name__}
-        least = "debug" if isinstance(step, Nothing) else "info"
+        # a question in peace, of which an idle engine with many ranks is asked thousands a day, is no event
+        peace = isinstance(step, AskCanary) and self.record.state in (State.READY, State.BUSY)
+        least = "debug" if isinstance(step, Nothing) or peace else "info"
         level = LEVELS.get(self.record.state, "info") if moved else least
         getattr(log, level)("tick", **fields, why=step.why)
         if moved:
             told = {"from": before.state.value, "to": self.record.state.value}
             await self._event("state", self.record.why, told, self.record.since)
-        if not isinstance(step, Nothing | Wait):
+        if not isinstance(step, Nothing | Wait) and not peace:
             await self._event("step", step.why, {"step": type(step).__name__})
 
     async def _event(self, kind: str, text: str, data: Mapping[str, Any], at: float | None = None) -> None:

@@ -97,3 +97,17 @@ async def test_a_request_that_can_never_be_let_in_is_named_and_left_alone(tmp_pa
     assert stage.creates() == 1
     assert stage.incidents == []
     await stage.leave()
+
+
+async def test_a_question_in_peace_is_no_event(tmp_path: Path) -> None:
+    """Thousands a day of an idle engine with many ranks: what happened to it would be gone from its events in hours."""
+    stage = await ready(tmp_path, plan_of("demo", "plan-1"))
+    engine = stage.behaviours["demo"]
+    for _ in range(200):
+        await stage.turn()
+    assert engine.asked.count("/v1/completions") >= 2
+    assert "AskCanary" not in [event.data.get("step") for event in stage.disk.events]
+    engine.mode = lambda generation: "stalled" if generation == 1 else "ready"
+    await stage.run(stage.runs(generation=2))
+    assert "AskCanary" in [event.data.get("step") for event in stage.disk.events], "one of a suspicion is told"
+    await stage.leave()
