@@ -47,12 +47,13 @@ def fold_answer(
     """A strike counts where nothing happened since it was asked that would have cleared it: else it would be there
     for the next one, which may be lost an hour later and for another reason."""
     at, asked = sample.at, sample.at.mono - canary.seconds
-    ended = replace(before, ended=at, took=canary.seconds, rank=canary.rank, unfit="", untold=False)
+    own = kept(before) if before.untold else before.own  # whose the one before was is not found out any more
+    ended = replace(before, ended=at, took=canary.seconds, rank=canary.rank, unfit="", untold=False, own=own)
     if canary.token:
         return replace(ended, token=at, strikes=0, untold=bool(canary.rank) and before.calm)
     if canary.rank and not canary.timed_out:
         # a core that hangs answers nothing: this is the HTTP side's word, of the number or of the moment
-        return ended if canary.status is None else replace(ended, stray=at, own=())
+        return ended if canary.status is None else replace(ended, stray=at, own=kept(before))
     if canary.refused_us:
         return replace(ended, unfit=canary.why)
     struck = replace(ended, struck=at, struck_after=canary.seconds, struck_why=canary.why)
@@ -94,18 +95,23 @@ def learn(canaries: Canaries, sample: Sample, ranks: Ranks) -> Canaries:
     """
     at, token = sample.at, canaries.token
     if canaries.stray is not None and at - canaries.stray >= AGAIN_S:
-        canaries = replace(canaries, stray=None, own=())
+        canaries = replace(canaries, stray=None)
     if not canaries.untold or token is None:
         return canaries
     asked, late = token.mono - canaries.took, at - token > SETTLED_S
     moved = {mark.last.number for mark in ranks.values() if mark.progressed.mono > asked}
     if moved == {canaries.rank} and not works(ranks):
-        return replace(canaries, untold=False, own=canaries.own if canaries.aims else (*canaries.own, canaries.rank))
+        return replace(canaries, untold=False, own=kept(canaries) or (*canaries.own, canaries.rank))
     if not late:
         return canaries
     if len(moved) == 1 and not works(ranks) and canaries.rank not in moved:
         return replace(canaries, untold=False, stray=at, own=())
-    return replace(canaries, untold=False, own=canaries.own if canaries.aims else ())
+    return replace(canaries, untold=False, own=kept(canaries))
+
+
+def kept(canaries: Canaries) -> tuple[str, ...]:
+    """Those that answered to their numbers, where that is enough; what is not begins anew."""
+    return canaries.own if canaries.aims else ()
 
 
 def works(ranks: Ranks) -> bool:

@@ -71,11 +71,16 @@ def struck(case: Case) -> Verdict:
 
 
 def ask_after(case: Case) -> float:
-    """Seconds without a sign of life before a canary. One whose answer told that a rank answers to its number is
-    followed at once by those that are still wanted for it."""
-    if case.marks.canaries.own and not case.marks.canaries.untold and whom(case):
-        return 0.0
+    """Seconds without a sign of life before a canary.
+
+    Where it is not known yet whether a data-parallel rank answers to its number, a short time is used to see it, for an
+    engine may never again have nothing to do; and those that are still wanted for it follow at once. Not just after a
+    start, when kernels are still compiled.
+    """
     patience = case.watch.canary_idle.value
+    if whom(case) and not case.marks.canaries.untold:
+        short = case.since(case.window.ready) >= patience
+        patience = 0.0 if case.marks.canaries.own else min(patience, case.watch.suspect.value) if short else patience
     if case.clients and not case.marks.clients.pooled:
         return min(patience, max(case.watch.suspect.value, case.watch.stall.value))
     return patience

@@ -109,10 +109,10 @@ def test_a_strike_that_does_not_count_is_not_there_for_the_next_one(spoilt: str)
         rank.asleep = spoilt == "asleep" and since in (20.0, 30.0)
         rank.prompt += 10 * (spoilt == "own progress" and since == 40.0)
 
-    blackout = (980.0, 1100.0) if spoilt == "gap" else None
+    blackout = (730.0, 850.0) if spoilt == "gap" else None
     ticks = Series(script, 9000, **of(2), blackout=blackout).play()
     assert len(lost) == 2
-    assert spoilt != "gap" or lost[0] < 980.0 <= lost[0] + 40.0, "the gap is in another place than the question"
+    assert spoilt != "gap" or lost[0] < 730.0 <= lost[0] + 40.0, "the gap is in another place than the question"
     assert not faults(ticks), timeline(ticks)
 
 
@@ -208,15 +208,17 @@ def test_a_busy_rank_is_asked_though_another_gave_no_token() -> None:
 
 @pytest.mark.parametrize("gap", [None, (700.0, 900.0)], ids=["watched", "a gap"])
 @pytest.mark.parametrize("answer", ["", "503 busy", "404 no such model"])
-def test_what_went_wrong_once_does_not_end_the_asking_for_ever(gap: tuple[float, float] | None, answer: str) -> None:
-    """A refusal for another reason than the name, or a time in which nobody looked: the ranks are watched again."""
-    idle = life(hangs=9000.0)
+@pytest.mark.parametrize("busy_from", [650.0, 7000.0])
+def test_what_went_wrong_once_does_not_end_the_asking_for_ever(
+    busy_from: float, gap: tuple[float, float] | None, answer: str
+) -> None:
+    """A refusal for another reason than the name, or a time in which nobody looked: the ranks are watched again, also
+    where they are never all idle any more."""
+    idle = life(hangs=9000.0, busy_from=busy_from)
 
     def script(world: World, at: float) -> None:
         idle(world, at)
         idle.balancers[0].refuses_names = answer if 1000 <= at < 1400 else ""
-        if at >= 7000:
-            s.decode(world, at)
 
     ticks = play(script, 11_000, blackout=gap)
     assert faults(ticks), timeline(ticks)
@@ -228,6 +230,23 @@ def test_a_gap_in_looking_forgets_no_name() -> None:
     ticks = play(life(busy_from=650.0, hangs=1200.0), 2400, blackout=(700.0, 800.0))
     assert faults(ticks), timeline(ticks)
     assert faults(ticks)[0].verdict.kind == "idle"
+
+
+@pytest.mark.parametrize("pause", [130.0, 200.0])
+def test_two_minutes_without_a_client_are_enough_to_see_that_a_number_counts(pause: float) -> None:
+    """An engine that is used all day has no five of them."""
+    rests = life(ranks=2, hangs=3000.0)
+
+    def script(world: World, at: float) -> None:
+        rests(world, at)
+        if 300 <= at < 300 + pause:
+            world.rank.running, world.clients = 0, 0
+        else:
+            s.decode(world, at)
+
+    ticks = play(script, 4000)
+    assert faults(ticks), timeline(ticks)
+    assert 3000 <= faults(ticks)[0].at <= 3000 + IDLE_ASK_S + TWO_STRIKES_S + 2 * STEP_S + SOON_S
 
 
 @pytest.mark.parametrize("who", ["0", "1", "01"])

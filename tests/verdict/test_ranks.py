@@ -74,6 +74,13 @@ def test_healthy_ranks_are_asked_each_in_its_turn_and_not_more_often(
         assert [at for at, name in asked if name == "0" and at > busy_from] == []
 
 
+def test_just_after_a_start_a_rank_is_asked_no_sooner_than_an_engine_is() -> None:
+    """Kernels may still be compiled, and what is asked for a number's sake must not look like a hang."""
+    script = life()
+    Series(script, 700, **of(2), ready_since=0.0).play()
+    assert script.balancers[0].asked[0][0] >= IDLE_ASK_S
+
+
 @pytest.mark.parametrize("hangs", [None, 700.0])
 def test_a_version_that_does_not_know_the_header_is_asked_as_one(hangs: float | None) -> None:
     """Whose token came is told by the counters: then nothing is concluded of a single rank, and nobody is asked twice
