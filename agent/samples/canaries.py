@@ -41,9 +41,7 @@ def fold_canaries(
     return replace(after, out=before.out)
 
 
-def fold_answer(
-    before: Canaries, canary: Canary, sample: Sample, ranks: Ranks, proved: Instant | None = None
-) -> Canaries:
+def fold_answer(before: Canaries, canary: Canary, sample: Sample, ranks: Ranks, proved: Instant | None) -> Canaries:
     """A strike counts where nothing happened since it was asked that would have cleared it: else it would be there
     for the next one, which may be lost an hour later and for another reason."""
     at, asked = sample.at, sample.at.mono - canary.seconds

@@ -206,7 +206,7 @@ def beside(rig: Rig, engine: RealEngine) -> str:
 
 def rank_row(rig: Rig, engine: RealEngine, row: RankRow) -> str:
     generation = rig.status()["generation"]
-    until(lambda: False, 60.0)  # both have been asked for a token since they were ready
+    until(lambda: False, 60.0)  # both have been asked for tokens since they were ready, so that numbers are known
     clients = [
         Stream(engine.port, engine.model, words(20), 60_000, rank=rank)
         for rank, count in row.pinned.items()
