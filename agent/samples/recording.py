@@ -148,7 +148,7 @@ def write_recording(window: Window, engine: EngineLaunch | None, watch: Watch | 
         ready=window.ready.mono if window.ready else None,
         learned=window.learned,
         watch=stated(watch) if watch else {},
-        own=window.marks.canaries.own,
+        own=window.marks.canaries.own if window.marks.canaries.aims else (),
     )
     return [dumps(line) for line in (slim(head), *(line_of(sample) for sample in window.samples))]
 

@@ -320,3 +320,16 @@ def test_lagging_gauges_make_no_answer_of_another_rank_a_named_ones() -> None:
     ticks = play(Lagging(takes_names=False), 7200, engine=s.SGLANG)
     assert True not in {tick.window.marks.canaries.aims for tick in ticks}
     assert not faults(ticks), timeline(ticks)
+
+
+def test_a_recording_of_a_time_in_which_numbers_did_not_count_says_no_more() -> None:
+    """A refusal ended it for an hour; what was seen before would make another verdict of it."""
+    idle = life(busy_from=650.0)
+
+    def script(world: World, at: float) -> None:
+        idle(world, at)
+        idle.balancers[0].refuses_names = "503 busy" if at >= 700 else ""
+
+    ticks = play(script, 1800)
+    assert ticks[-1].window.marks.canaries.aims is False
+    assert read_recording(write_recording(ticks[-1].window, PP4, pp4_watch())).head.own == ()
