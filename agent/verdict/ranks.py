@@ -71,10 +71,11 @@ def answers_in(case: Case) -> float:
 
     Its gauges are written at the end of a step, so a prefill that came a moment ago does not show; and ranks that share
     a step (expert parallel) answer after the others' step. A step is a chunk, or without chunks a whole prompt: then it
-    is waited for as long as a canary may take behind one. Where others work, they are to be seen to make steps.
+    is waited for as long as a canary may take behind one. Where others work, they are to be seen to make steps: looks
+    twice as many, for one may be late or miss its scrape.
     """
     watch = case.watch
-    looks = (STEPS + 1) * watch.period.value if case.work else 0.0
+    looks = 2 * STEPS * watch.period.value if case.work else 0.0
     if case.engine is not None and not case.engine.chunked:
         return max(watch.canary_idle_timeout.value, watch.canary_timeout.value, looks)
     steps = STEPS * (watch.stall.seconds or 0.0) / STALL_STEPS
