@@ -88,8 +88,8 @@ def held_up(moves: Mapping[str, int], ranks: Ranks, rank: str) -> bool:
 def learn(canaries: Canaries, sample: Sample, ranks: Ranks) -> Canaries:
     """Whose the last token was that named a rank while nothing ran: of the one rank that moved.
 
-    A version that does not know the header gives the question to any rank. Where several moved, or none, nothing is
-    known of it; that another answered is believed once all counters have settled.
+    A version that does not know the header gives the question to any rank. Where several moved, as when clients came
+    meanwhile, or none, nothing will be known of it; that another answered is believed once all counters have settled.
     """
     at, token = sample.at, canaries.token
     if canaries.stray is not None and at - canaries.stray >= AGAIN_S:
@@ -100,7 +100,7 @@ def learn(canaries: Canaries, sample: Sample, ranks: Ranks) -> Canaries:
     moved = {mark.last.number for mark in ranks.values() if mark.progressed.mono > asked}
     if moved == {canaries.rank} and not works(ranks):
         return replace(canaries, untold=False, own=kept(canaries) or (*canaries.own, canaries.rank))
-    if not late:
+    if not late and len(moved) < 2:
         return canaries
     if len(moved) == 1 and not works(ranks) and canaries.rank not in moved:
         return replace(canaries, untold=False, stray=at, own=())

@@ -74,13 +74,17 @@ def ask_after(case: Case) -> float:
     """Seconds without a sign of life before a canary.
 
     Where it is not known yet whether a data-parallel rank answers to its number, a short time is used to see it, for an
-    engine may never again have nothing to do; and those that are still wanted for it follow at once. Not just after a
-    start, when kernels are still compiled.
+    engine may never again have nothing to do; and those that are still wanted for it follow at the next look that sees
+    all at rest, for a rank's gauges may be written after its answer. Not just after a start, when kernels are still
+    compiled.
     """
     patience = case.watch.canary_idle.value
     if whom(case) and not case.marks.canaries.untold:
         short = case.since(case.window.ready) >= patience
-        patience = 0.0 if case.marks.canaries.own else min(patience, case.watch.suspect.value) if short else patience
+        settled = case.watch.period.value / 2
+        patience = (
+            settled if case.marks.canaries.own else min(patience, case.watch.suspect.value) if short else patience
+        )
     if case.clients and not case.marks.clients.pooled:
         return min(patience, max(case.watch.suspect.value, case.watch.stall.value))
     return patience
