@@ -125,18 +125,23 @@ def one(rig: Rig, engine: RealEngine, row: Row) -> str:
         until(lambda: clients[0].chunks > 20, 30.0)
     began = time.time()
     os.kill(pid, row.number)
+    return mended(rig, str(row), began, generation, clients)
+
+
+def mended(rig: Rig, what: str, began: float, generation: int, clients: Sequence[Stream]) -> str:
+    """The row of a fault that began then, once the next generation serves; its clients are cut off then."""
     try:
         rig.wait(["ready", "busy"], FOUND_S + BACK_S, generation=generation + 1)
     except NotSeen as error:
-        return f"| {row} | NOT MENDED | | | {str(error)[-1500:]} |"
+        return f"| {what} | NOT MENDED | | | {str(error)[-1500:]} |"
     finally:
         for client in clients:
             client.cut()
     back = time.time() - began
     verdict = first_fault(rig, began)
     if verdict is None:
-        return f"| {row} | no fault was told | | {back:.0f} s | |"
-    return f"| {row} | {verdict['data']['to']} | {at(verdict) - began:.1f} s | {back:.0f} s | {verdict['text']} |"
+        return f"| {what} | no fault was told | | {back:.0f} s | |"
+    return f"| {what} | {verdict['data']['to']} | {at(verdict) - began:.1f} s | {back:.0f} s | {verdict['text']} |"
 
 
 def pid_of(rig: Rig, engine: RealEngine, what: str) -> int:
@@ -218,18 +223,7 @@ def rank_row(rig: Rig, engine: RealEngine, row: RankRow) -> str:
     began = time.time()
     os.kill(rank_pid(rig, 1), signal.SIGSTOP)
     clients += [Stream(engine.port, engine.model, words(20), 60_000) for _ in range(row.turn)]
-    try:
-        rig.wait(["ready", "busy"], FOUND_S + BACK_S, generation=generation + 1)
-    except NotSeen as error:
-        return f"| {row.what} | NOT MENDED | | | {str(error)[-1500:]} |"
-    finally:
-        for client in clients:
-            client.cut()
-    back = time.time() - began
-    verdict = first_fault(rig, began)
-    if verdict is None:
-        return f"| {row.what} | no fault was told | | {back:.0f} s | |"
-    return f"| {row.what} | {verdict['data']['to']} | {at(verdict) - began:.1f} s | {back:.0f} s | {verdict['text']} |"
+    return mended(rig, row.what, began, generation, clients)
 
 
 def rank_pid(rig: Rig, rank: int) -> int:

@@ -6,41 +6,20 @@ The engines are the simulator's schedulers in virtual time; what the agent reads
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from agent.engines.model import EngineKind
 from tests.verdict import scenarios as s
 from tests.verdict.engines import LAUNCHES, Engine
+from tests.verdict.moves import Move, schedules
 from tests.verdict.series import Series, World, faults, first_fault, timeline
 
 LATEST_S = 447.0 + 120.0 + 194.0 + 60.0
 """The long window, the allowance for kernels after a start, a canary's time-out, and the looks between them."""
 
 
-@dataclass(frozen=True)
-class Move:
-    """What clients do at once, and how long nothing else happens then."""
-
-    what: str
-    count: int
-    prompt: int
-    answer: int
-    seconds: int
-
-
-moves = st.builds(
-    Move,
-    st.sampled_from(["arrive", "arrive", "leave", "wait"]),
-    st.integers(1, 24),
-    st.sampled_from([16, 2_000, 60_000, 520_000]),
-    st.sampled_from([1, 20, 200]),
-    st.integers(1, 30).map(lambda looks: looks * 10),
-)
-schedules = st.lists(moves, min_size=1, max_size=5)
 quick = settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 ENGINES = pytest.mark.parametrize("kind", list(LAUNCHES))
 
@@ -95,7 +74,7 @@ class Life:
 
 @ENGINES
 @quick
-@given(schedule=schedules)
+@given(schedule=schedules(24))
 def test_no_traffic_on_a_sound_engine_leads_to_an_act(kind: EngineKind, schedule: list[Move]) -> None:
     life = Life(kind, schedule, hangs=False)
     ticks = Series(life, life.length + 300, engine=LAUNCHES[kind]).play()
@@ -104,7 +83,7 @@ def test_no_traffic_on_a_sound_engine_leads_to_an_act(kind: EngineKind, schedule
 
 @ENGINES
 @quick
-@given(schedule=schedules)
+@given(schedule=schedules(24))
 def test_a_hang_after_any_traffic_is_found_in_time(kind: EngineKind, schedule: list[Move]) -> None:
     life = Life(kind, schedule, hangs=True)
     ticks = Series(life, life.length + LATEST_S, engine=LAUNCHES[kind]).play()

@@ -7,14 +7,14 @@ that hangs goes on being given its share, and publishes nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from agent.engines.model import EngineKind, EngineReading
 from tests.verdict.engines import LAUNCHES, Engine
+from tests.verdict.moves import Move, schedules
 from tests.verdict.series import Series, World, faults, first_fault, timeline
 
 CALM_S = 420.0
@@ -23,26 +23,6 @@ LATEST_S = 447.0 + 120.0 + 194.0 + 60.0 + 300.0 + 2 * 30.0
 """As for one rank; and the quiet of an idle one, with two canaries."""
 
 
-@dataclass(frozen=True)
-class Move:
-    """What clients do at once, and how long nothing else happens then."""
-
-    what: str
-    count: int
-    prompt: int
-    answer: int
-    seconds: int
-
-
-moves = st.builds(
-    Move,
-    st.sampled_from(["arrive", "arrive", "leave", "wait"]),
-    st.integers(1, 12),
-    st.sampled_from([16, 2_000, 60_000, 520_000]),
-    st.sampled_from([1, 20, 200]),
-    st.integers(1, 30).map(lambda looks: looks * 10),
-)
-schedules = st.lists(moves, min_size=1, max_size=5)
 quick = settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 
 
@@ -119,7 +99,7 @@ def play(life: Life, after: float) -> Series:
 
 
 @quick
-@given(schedule=schedules)
+@given(schedule=schedules(12))
 def test_no_traffic_on_two_sound_ranks_leads_to_an_act(schedule: list[Move]) -> None:
     life = Life(schedule)
     ticks = play(life, 900).play()
@@ -130,7 +110,7 @@ def test_no_traffic_on_two_sound_ranks_leads_to_an_act(schedule: list[Move]) -> 
 @pytest.mark.parametrize("rank", [0, 1])
 @pytest.mark.parametrize("busy", [True, False], ids=["busy", "idle"])
 @quick
-@given(schedule=schedules)
+@given(schedule=schedules(12))
 def test_a_rank_that_hangs_after_any_traffic_is_found(rank: int, busy: bool, schedule: list[Move]) -> None:
     """An idle one hangs once its own work is done, which a prefill of 520,000 tokens may put off."""
     life = Life(schedule, hangs=rank, busy=busy)
