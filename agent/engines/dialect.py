@@ -108,7 +108,8 @@ def join(pongs: Sequence[Pong]) -> Pong:
 
 def aimed(request: Request, rank: str) -> Request:
     """The same for one data-parallel rank (`1`, or `1/tp2` by one of its schedulers): without it the ranks take turns,
-    or the least loaded one answers. vLLM (0.10 and newer) and SGLang (0.5.10 and newer) take the header."""
+    or the least loaded one answers. vLLM takes the header since vllm-project/vllm#24945 (autumn 2025), SGLang since
+    sgl-project/sglang#19832 (March 2026); whether this version does is seen, not assumed (`agent.samples.canaries`)."""
     number = number_of(rank)
     return replace(request, headers={**request.headers, RANK_HEADER: number}) if number else request
 

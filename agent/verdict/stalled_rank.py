@@ -1,7 +1,7 @@
 """Would a data-parallel rank with nothing to do still give a token, while the others work?
 
 Every rank has a core of its own. One that hung while idle shows no request, not even one that was given to it since:
-its gauges stand where it left them, at 0. The front end goes on giving it every so-manieth request, and the others'
+its gauges stand where it left them, at 0. The front end goes on giving it its share of the requests, and the others'
 tokens say nothing about it. So each rank is asked by its number once it has been quiet for long, where it was seen
 that this engine gives the question to the rank that is named.
 """
